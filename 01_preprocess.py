@@ -17,10 +17,17 @@ from lib.runs.stage import Stage, run
 def main(stage: Stage) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection."""
     settings, arguments, root = stage.settings, stage.arguments, stage.resolved.root()
+    stage.run.check_raw_files()  # their sizes and times, before any is read
     files = raw_files(root, settings.folder)
     metadata = {name: getattr(settings, name) for name in settings.cache_depends_on}
     table, skipped = write_cache(
-        stage.run.cache, files, metadata, arguments.jobs, arguments.keep_going, settings.kind
+        stage.run.cache,
+        files,
+        metadata,
+        arguments.jobs,
+        arguments.keep_going,
+        settings.kind,
+        stage.run.check_raw_files,
     )
     tracker = stage.begin(read_manifest(stage.run.cache)["fingerprint"])
     log_sizes(tracker, table)

@@ -22,7 +22,7 @@ from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.terminal import counted
 from lib.models.common.precision import resolve_device
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from lib.runs.stage import Stage, run
 from lib.runs.tracking import epoch_point
 from lib.runs.turns import turn_on
@@ -52,7 +52,7 @@ def main(stage: Stage) -> None:
 
         label = f"train: {settings.results} fold {fold}"
         lines = Lines(label, total_steps(data), "step")
-        with out_of_memory_told(data.estimate(), device, "train"):
+        with memory_errors(data.estimate(), device, "train"):
             for row in train(network, data, fold, checkpoint, lines.at):
                 tracker.log(epoch_point(row))  # those before a kill too, which it may have lost
                 metric = f"validation_{settings.metric}"

@@ -7,7 +7,10 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 from __future__ import annotations
 
 import time
+import zlib
+from typing import Any
 
+import numpy as np
 import polars as pl
 import torch
 from torch import nn
@@ -19,13 +22,13 @@ from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.models.common.build import network_for
 from lib.models.common.chunks import device_of
-from lib.models.common.input import memory_of
+from lib.models.common.input import input_of, memory_of
 from lib.models.common.precision import resolve_device
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from lib.runs.stage import Stage, run
 from lib.runs.turns import turn_on
-from lib.scoring.scores import stand_for_themselves
-from lib.scoring.scoring import log_splits, scoring_of, summary_table
+from lib.scoring.infer import infer_of, log_splits, summary_table
+from lib.scoring.scores import is_independent
 from lib.settings import WEIGHTS_FILES
 from lib.settings.tables import check_trained_with
 
@@ -37,11 +40,12 @@ def main(stage: Stage) -> None:
     with turn_on(resolve_device(settings.device), stage.run.outputs, fold):
         cache, network = Cache(stage.run.cache), trained_network(stage)
         tracker = stage.begin(cache.fingerprint)
-        scoring, started = scoring_of(settings), time.perf_counter()
+        scoring, started = infer_of(settings), time.perf_counter()
         to_score = scoring.to_score(cache, fold, settings)
         lines = Lines(f"infer: {settings.results} fold {fold}", len(to_score), "graph")
-        with out_of_memory_told(memory_of(settings, "scoring"), device_of(network), "infer"):
-            scores = pl.concat(lines.over(scoring.frames(network, cache, to_score, settings)))
+        with memory_errors(memory_of(settings, "scoring"), device_of(network), "infer"):
+            frames = scoring.frames(network, cache, to_score, settings, permuted_scores)
+            scores = pl.concat(lines.over(frames))
     seconds = time.perf_counter() - started
 
     with stage.results() as (path,):
@@ -54,6 +58,30 @@ def main(stage: Stage) -> None:
     )
 
 
+def permuted_scores(network: nn.Module, graph: Any, settings: Any) -> np.ndarray:
+    """Return scores of a graph's distinct configurations under each permutation, (permutations, c).
+
+    Test-time permutations are of TGraph's section 2.5.3. A permutation changes which configurations
+    share a batch, and nothing else: no network sees their order. So there is one of a network whose
+    scores do not depend on the batch, and where one batch has all configurations. Stage 4, and
+    ``make rank``, take the mean.
+
+    Args:
+        network: in evaluation mode.
+        graph: of the cache, a kernel or a graph.
+        settings: ``permutations``, how many; ``inference_configurations``, the size of a batch.
+    """
+    seen, size = input_of(settings), settings.inference_configurations
+    ready = seen.prepare(graph, settings)
+    if is_independent(network, settings):
+        return seen.scores(network, ready, size, None)[None]
+    count = len(graph.runtime)
+    permutations = settings.permutations if count > size else 1
+    seed = [settings.seed, zlib.crc32(graph.name.encode())]
+    orders = [np.random.default_rng([*seed, k]).permutation(count) for k in range(permutations)]
+    return seen.groupings(network, ready, np.stack(orders), size)
+
+
 def trained_network(stage: Stage) -> nn.Module:
     """Return the network of the fold, if its weights are those that stage 2 would train."""
     settings, fold = stage.settings, stage.fold
@@ -64,7 +92,7 @@ def trained_network(stage: Stage) -> nn.Module:
     check_trained_with(weights, metadata, settings, fold)
     network = network_for(settings)
     tensor_file.load_into(network, weights, tensors)
-    if getattr(settings, "permutations", 1) > 1 and stand_for_themselves(network, settings):
+    if getattr(settings, "permutations", 1) > 1 and is_independent(network, settings):
         print(f"infer: permutations change nothing: scores of {settings.model} are independent")
     return network
 

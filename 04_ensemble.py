@@ -16,13 +16,13 @@ from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
 from lib.runs.stage import Stage, run
-from lib.scoring.ending import ending_of
+from lib.scoring.ensemble import ensemble_of
 
 
 def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the results and the metrics."""
     settings, folder, cache = stage.settings, stage.run.folder, Cache(stage.run.cache)
-    ensemble = ending_of(settings)
+    ensemble = ensemble_of(settings)
 
     # Of each fold its scores, mean over permutations; the best in validation are blended.
     folds = ensemble.read(folder, cache, settings, stage.run.folds)

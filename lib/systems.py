@@ -18,11 +18,11 @@ class System:
     Attributes:
         models: the settings of each model, which name its network, its input and what it trains
             on.
-        cache: a :class:`lib.cache.format.Form`: how a graph lies in the cache.
-        preprocess: a :class:`lib.preprocess.reading.Reading`: from raw files to the cache.
-        infer: a :class:`lib.scoring.scoring.Scoring`: what a fold scores.
-        ensemble: a :class:`lib.scoring.ending.Ending`: what comes of the folds' scores.
-        ranking: a :class:`lib.ranking.kinds.Kind`: which numbers count.
+        cache: a :class:`lib.cache.format.CacheFormat`: how a graph lies in the cache.
+        preprocess: a :class:`lib.preprocess.stage.Preprocess`: from raw files to the cache.
+        infer: a :class:`lib.scoring.infer.Infer`: what a fold scores.
+        ensemble: a :class:`lib.scoring.ensemble.Ensemble`: what comes of the folds' scores.
+        ranking: a :class:`lib.ranking.measures.Measures`: which numbers count.
         report: what a report has beside that: experiment -> content of the page, by name.
     """
 
@@ -52,35 +52,29 @@ SYSTEMS: dict[str, System] = {
             "gat": "lib.experiments.settings:LayoutAttention",
         },
         cache="lib.cache.format:LAYOUT",
-        preprocess="lib.preprocess.graphs:READING",
-        infer="lib.scoring.scores:SCORING",
-        ensemble="lib.scoring.evaluation:ENDING",
-        ranking="lib.ranking.kinds:LAYOUTS",
+        preprocess="lib.preprocess.graphs:PREPROCESS",
+        infer="lib.scoring.scores:INFER",
+        ensemble="lib.scoring.evaluation:ENSEMBLE",
+        ranking="lib.ranking.measures:LAYOUTS",
     ),
     "tile": System(
-        models={
-            "tile": "lib.models.tile.settings:TileSettings",
-            "gst": "lib.experiments.settings:TileSegments",
-            "pooling": "lib.experiments.settings:TilePooling",
-            "partitioning": "lib.experiments.settings:TilePartitioning",
-            "gat": "lib.experiments.settings:TileAttention",
-        },
+        models={"tile": "lib.models.tile.settings:TileSettings"},
         cache="lib.cache.format:TILE",
-        preprocess="lib.preprocess.kernels:READING",
-        infer="lib.scoring.scores:SCORING",
-        ensemble="lib.scoring.evaluation:ENDING",
-        ranking="lib.ranking.kinds:TILES",
+        preprocess="lib.preprocess.kernels:PREPROCESS",
+        infer="lib.scoring.scores:INFER",
+        ensemble="lib.scoring.evaluation:ENSEMBLE",
+        ranking="lib.ranking.measures:TILES",
     ),
     "programs": System(
         models={
             "cdmpp-plus": "lib.programs.settings:ProgramPlusSettings",
             "cdmpp": "lib.programs.settings:ProgramSettings",
         },
-        cache="lib.programs.task:FORM",
-        preprocess="lib.programs.preprocess:READING",
-        infer="lib.programs.infer:SCORING",
-        ensemble="lib.programs.ensemble:ENDING",
-        ranking="lib.programs.metrics:KIND",
+        cache="lib.programs.task:FORMAT",
+        preprocess="lib.programs.preprocess:PREPROCESS",
+        infer="lib.programs.infer:INFER",
+        ensemble="lib.programs.ensemble:ENSEMBLE",
+        ranking="lib.programs.metrics:MEASURES",
         report="lib.programs.report:content",
     ),
 }

@@ -51,9 +51,8 @@ PROGRAMS = (
     *("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py"),
     *("lib/scoring/rank.py", "lib/report/__main__.py", "lib/report/status.py"),
     *("lib/report/compare.py", "lib/scoring/merge.py"),
-    "lib/scoring/leaderboard.py",
+    "lib/scoring/score.py",
 )
-FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
 
 
 @cache
@@ -120,7 +119,7 @@ def import_all() -> None:
     looked_up = (code_for(stage, settings) for settings in every for stage in STAGES)
     for path in sorted({*code_of(*PROGRAMS)}.union(*looked_up)):
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
+        if path.endswith(".py") and path not in PROGRAMS:
             __import__(name)
     native.available()
     gc.collect()

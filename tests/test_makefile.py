@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
-from tests.stages import REPOSITORY, SCRIPTS, environment, make, make_command
+from tests.stages import REPOSITORY, SCRIPTS, environment, make, make_command, run_make
 from tests.stages import stages_in as started
 from tests.synthetic import write_collection
 
@@ -195,19 +195,9 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     assert started(run()) == list(SCRIPTS[2:])
 
 
-def test_help_lists_every_target(run):
-    output = run("help")
-    for target in (
-        *("all", "preprocess", "train", "infer", "ensemble", "setup", "test", "clean"),
-        *("status", "compare", "report", "wandb-sync"),
-    ):
-        assert f"\n  {target} " in output
-    assert "\x1b[" not in output
-
-
 def test_clean_deletes_one_collections_outputs(run, tmp_path):
     (tmp_path / "out" / "layout-nlp-default").mkdir()
-    run("clean")
+    run("clean", CONFIRM=1)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [".make", "layout-nlp-default"]
 
 
@@ -218,14 +208,8 @@ def test_an_experiment_has_a_folder_of_its_own_and_shares_the_cache(run, tmp_pat
     assert (tmp_path / "out" / f"{plain.name}+short.1" / "report.html").exists()
     assert "Nothing to be done" in run(EXPERIMENT="short.1", EPOCHS=3)
     assert sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*")) == before
-    run("clean", EXPERIMENT="short.1")
+    run("clean", EXPERIMENT="short.1", CONFIRM=1)
     assert plain.exists() and not list(plain.parent.glob("*+*"))
-
-
-@pytest.mark.parametrize("name", ["a/b", "a+b", "..@", "a b", "x" * 61])
-def test_a_name_that_no_experiment_can_have(run, name):
-    with pytest.raises(AssertionError, match="EXPERIMENT"):
-        run(EXPERIMENT=name)
 
 
 def test_two_makes_of_other_results_at_once(run, tmp_path):
@@ -247,3 +231,62 @@ def test_two_makes_of_other_results_at_once(run, tmp_path):
         go.touch()
     said = first.communicate()[0]
     assert first.returncode == 0 and worked(said) == list(SCRIPTS[1:])
+
+
+# Stands for Slurm's: notes what it was given and where it was called, then runs the command.
+SRUN = """#!/bin/sh
+printf '<%s>' "$@" >>"$0.calls"
+echo " turns:$TGRAPH_GPU_TURNS" >>"$0.calls"
+case "$*" in *"${FAILING:-none}"*) exit 7;; *"${LEAVING:-none}"*) exit 0;; esac
+shift 2
+exec "$@"
+"""
+
+
+@pytest.fixture
+def srun(made, tmp_path):
+    """A folder where nothing is made yet, with a function that makes on a cluster there."""
+    for name in ("venv", "data"):
+        shutil.copytree(made / name, tmp_path / name)
+    path = tmp_path / "bin" / "srun"
+    path.parent.mkdir()
+    path.write_text(SRUN)
+    path.chmod(0o755)
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
+        given = {"ON": "srun -c2 --comment='my run'", "FOLDS": 2, "JOBS": 1}
+        given |= {"OUTPUTS": tmp_path / "out", "DATA": tmp_path / "data"}
+        environ["PATH"] = f"{path.parent}:{os.environ['PATH']}"
+        return run_make(*arguments, "all", venv=tmp_path / "venv", environ=environ, **given)
+
+    return run
+
+
+def test_on_stands_before_the_command_of_every_stage(srun, tmp_path):
+    python = tmp_path / "venv" / "bin" / "python"
+    shown = started(srun("-n").stdout.replace("srun -c2 --comment='my run' ", ""))
+    assert shown == list(SCRIPTS) and not (tmp_path / "out").exists()
+    done = srun()
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "bin" / "srun.calls").read_text().splitlines()
+    scripts = [SCRIPTS[0], *SCRIPTS[1:3] * 2, SCRIPTS[3]]
+    begin = f"<-c2><--comment=my run><{python}>"
+    assert sorted(c.removeprefix(begin).split(">")[0][1:] for c in calls) == sorted(scripts)
+    assert all(c.endswith(" turns:") for c in calls)  # whoever places jobs places GPUs
+    assert not any("<--jobs>" in c for c in calls)  # nor are this machine's cores those of another
+    assert "Nothing to be done" in srun().stdout
+
+
+@pytest.mark.parametrize(
+    ("environ", "line"),
+    [
+        ({"FAILING": "03_infer"}, "Error 7"),
+        # As `ray job submit` may, when it loses sight of a job.
+        ({"LEAVING": "03_infer"}, "fold_0.parquet: not there; has its job ended?"),
+    ],
+)
+def test_a_job_that_fails_elsewhere_or_is_left_ends_make(srun, environ, line):
+    done = srun(**environ)
+    assert done.returncode == 2 and line in done.stderr
+    assert "04_ensemble.py" not in done.stdout
+    assert worked(srun().stdout)[-1] == SCRIPTS[3]

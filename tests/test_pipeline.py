@@ -212,14 +212,14 @@ def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path)
     flags += ["--permutations", VARIABLES["TTA"]]
     line = command("02_train.py", *flags, "--outputs", tmp_path)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with only_writer(tmp_path, folder):
+    with only_writer(tmp_path, folder / "model.safetensors"):
         stage = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **pipes)
         said = stage.stderr.readline()
-        shutil.copytree(run.folder / "fold_0", folder)
+        shutil.copytree(run.folder / "fold_0", folder, dirs_exist_ok=True)
     out, err = stage.communicate(timeout=LONGEST)
-    assert f"{folder}: process {os.getpid()} has been writing it since " in said
+    assert f"{folder}/model.safetensors: process {os.getpid()} has been writing it since " in said
     assert (stage.returncode, err) == (0, "")
-    assert out.splitlines()[1:] == [f"train: {TGRAPH} fold 0: as it was, {folder}/"]
+    assert out.splitlines() == [f"train: {TGRAPH} fold 0: up to date, {folder}/"]
     assert not (tmp_path / TGRAPH / "stages").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.stages import make
 
 FOLDS, PROGRAMS, FLOOR = 1, 32, 0.64
-SHORT = {"JOBS": 1, "ALSO": "none", "EPOCHS": 2, "ARGS": "--pretraining 300 --no-score-training"}
+SHORT = {"JOBS": 1, "EPOCHS": 2, "ARGS": "--pretraining 300 --no-score-training"}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
 from lib.preprocess import collection
 from lib.preprocess.collection import RawFile, write_cache
-from lib.preprocess.reading import Reading
+from lib.preprocess.stage import Preprocess
 from tests.builders import COLLECTION
 from tests.stages import LONGEST, REPOSITORY, command, environment
 from tests.synthetic import write_collection
@@ -121,7 +121,9 @@ def failing(error: BaseException):
 @pytest.mark.parametrize("keep_going", [False, True])
 @pytest.mark.parametrize("kind", ["layout", "tile"])
 def test_a_lack_of_memory_is_no_bad_file(tmp_path, monkeypatch, keep_going, kind):
-    monkeypatch.setattr(collection, "reading_of", lambda kind: Reading(failing(MemoryError())))
+    monkeypatch.setattr(
+        collection, "preprocess_of", lambda kind: Preprocess(failing(MemoryError()))
+    )
     files = [RawFile(tmp_path / f"{name}.npz", "train") for name in "ab"]
     with pytest.raises(UserError, match=r"out of memory with .*a\.npz; try fewer with --jobs") as e:
         write_cache(tmp_path / "cache", files, {"hops": 1}, 1, keep_going, kind=kind)

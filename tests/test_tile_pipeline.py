@@ -52,7 +52,7 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("tile")
     write_collection(root / "data")
     given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
-    given |= {"FOLDS": 2, "EPOCHS": 2.5, "TTA": 3, "JOBS": 1, "ARGS": FLAGS}
+    given |= {"FOLDS": 2, "EPOCHS": 2.5, "JOBS": 1, "ARGS": FLAGS}
 
     def again() -> str:
         return make("all", **given)
@@ -67,7 +67,6 @@ def test_every_stage_ran_once(run):
         assert f"\n{line}{COLLECTION}" in output
     assert "validation tile_score" in output
     assert "M_tile" in output
-    assert output.count("infer: permutations change nothing: scores of tile ") == 2  # a fold each
     assert stages_in(again()) == []
 
 
@@ -125,7 +124,6 @@ def test_a_model_of_the_thesis_lies_beside_and_shares_the_cache(run, model):
     given |= {"MODEL": model, "FOLDS": 1, "EPOCHS": 1.5, "ARGS": f"--folds-total 2 {widths}"}
     output = make("all", **given)
     assert stages_in(output) == list(SCRIPTS[1:])
-    assert ("historical embeddings of" in output) == (model == "gst")
     folder = root / "out" / f"{COLLECTION}@{model}"
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["validation"]["mean"]["tile_score"] <= 1

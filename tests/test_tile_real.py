@@ -7,17 +7,15 @@ import pytest
 import torch
 
 from lib.cache.reader import Cache
-from lib.models.common.build import build_network
 from lib.models.tile.inputs import kernel_scores
 from lib.models.tile.training import KernelsFold
 from lib.preprocess.collection import RawFile, write_cache
-from lib.ranking.kinds import TILES
+from lib.ranking.measures import TILES
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
-from lib.training.fold import new_network
-from lib.training.loop import FoldTraining
+from lib.training.loop import Training
 from tests.kernels import COLLECTION
 from tests.tpu import kernels
 
@@ -49,10 +47,9 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
     for index, pair in enumerate(zip(ranked[::2], ranked[1::2], strict=True)):
         learned = [other for other in learnable if other not in pair]
         data = KernelsFold(learned, list(pair), settings, cache)
-        network = new_network(lambda: build_network(settings), data, 0, index)
-        training = FoldTraining(network, data, index)
-        assert len(list(training.run(state / str(index), str(index)))) == 100
-        network.eval()
+        training = Training(data, index, state / str(index), str(index))
+        assert len(list(training.run())) == 100
+        network = training.network.eval()
         for kernel in map(cache.graph, pair):
             scores = kernel_scores(network, kernel, settings.inference_configurations)
             rows.append(TILES.measure(scores, kernel.target, kernel))

@@ -38,7 +38,7 @@ class Outputs:
         write_collection(self.data, COLLECTION, train=6, valid=2, test=2)
 
     def make(self, *arguments: str, model: str, **variables: object) -> str:
-        given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2, "TTA": 10}
+        given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2}
         given |= {"MODEL": model, "JOBS": 1}
         flags = " ".join(map(str, FLAGS[model]))
         return make(*arguments, **{**given, "ARGS": flags, **variables})
@@ -83,14 +83,6 @@ def test_parts_of_picks_are_those_of_the_test_graphs(outputs, tmp_path):
     assert picks(tmp_path, cache, settings, [0], pl.DataFrame()) == {}, "weights were deleted"
 
 
-@pytest.mark.parametrize("model", FLAGS)
-def test_permutations_of_scores_that_stand_for_themselves_are_told_and_left_out(outputs, model):
-    line = f"infer: permutations change nothing: scores of {model} stand for themselves"
-    assert outputs.said[model].splitlines().count(line) == 1
-    scores = pl.read_parquet(outputs.folder / results(model) / "scores" / "fold_0.parquet")
-    assert scores["permutation"].unique().to_list() == [0]
-
-
 def test_the_cache_has_every_node_in_its_order(outputs):
     cache = Cache(outputs.folder / COLLECTION / "cache-all")
     for name in cache.names("train"):
@@ -99,11 +91,6 @@ def test_the_cache_has_every_node_in_its_order(outputs):
         assert row["edges"] == row["source_edges"]
         assert (graph.edges[:, 0] > graph.edges[:, 1]).all()  # operands first, as in the source
         assert graph.node_splits.tolist() == [0, 30]
-
-
-def test_the_table_is_told_before_training(outputs):
-    lines = outputs.said["gst"].splitlines()
-    assert [line for line in lines if "historical embeddings of " in line and " on disk" in line]
 
 
 def test_compare_sets_models_side_by_side(outputs):
@@ -128,16 +115,7 @@ def test_status_and_report_of_a_model(outputs):
 @pytest.mark.parametrize("model", ["gst", "tgraph-plus"])
 def test_one_program_is_ranked_by_a_model(outputs, model):
     path = outputs.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
-    flags = [
-        "--outputs",
-        outputs.folder,
-        path,
-        "--model",
-        model,
-        "--top",
-        20,
-        "--json",
-    ]
+    flags = ["--outputs", outputs.folder, path, "--model", model, "--top", 20, "--json"]
     done = run_stage("lib.scoring.rank", *flags)
     assert done.returncode == 0, done.stderr
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])

@@ -43,36 +43,13 @@ def compress(
         DataError: if the graph has no configurations, or one of them cannot be believed.
         AssertionError: if the configurations could not be recovered exactly (a defect).
     """
-    where = path or raw.name
-    check_measured(where, raw)
+    check_measured(path or raw.name, raw)
     chunks = [raw.node_config_feat] if chunks is None else chunks
-    configurations = _configurations_of(raw, chunks, where)
-    graph = CachedGraph(raw.name, split, **_nodes_of(raw), **configurations)
-    return pruned(replace(graph, **resolve(graph)) if resolve else graph, hops)
-
-
-def _configurations_of(
-    raw: LayoutGraph, chunks: Iterable[np.ndarray], path: Path | str
-) -> dict[str, np.ndarray]:
-    """The distinct configurations and their runtimes, by field of a :class:`CachedGraph`."""
-    sizes = len(raw.config_runtime), len(raw.node_config_ids)
-    dictionary, cells = build_dictionary(path, chunks, *sizes)
-    first, runtime, original = deduplicate(cells, raw.config_runtime)
-    kept = cells[first]
-    _check_recovered(raw.name, cells, kept, original)
-    repeats = _repeats(first, original, raw.config_runtime)
-    found = {"dictionary": dictionary, "cells": kept, "runtime": runtime}
-    return found | {"original": original, "repeats": repeats}
-
-
-def _repeats(first: np.ndarray, original: np.ndarray, runtimes: np.ndarray) -> np.ndarray:
-    """The first two runtimes of each configuration that has more than one, (r, 2) int64."""
-    again = np.ones(len(original), bool)
-    again[first] = False
-    again = np.flatnonzero(again).astype(np.int32)
-    which, place = np.unique(original[again], return_index=True)
-    pairs = np.stack([runtimes[first[which]], runtimes[again[place]]], axis=1)
-    return pairs[(pairs > 0).all(axis=1)].astype(np.int64)
+    graph = encoded(raw, split, chunks, path or raw.name)  # layouts to codes, 2.2.3
+    graph = deduplicated(graph)  # 2.2.2
+    graph = padded(graph)  # 2.2.4
+    graph = replace(graph, **resolve(graph)) if resolve else graph
+    return pruned(graph, hops)  # 2.2.1
 
 
 def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
@@ -82,15 +59,48 @@ def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
     return graph
 
 
-def _nodes_of(raw: LayoutGraph) -> dict[str, np.ndarray]:
-    """The nodes and what is said of them, by field of a :class:`CachedGraph`."""
-    return {
-        "node_feat": pad_with_minus_one(raw.node_feat, raw.node_opcode),
-        "node_opcode": raw.node_opcode,
-        "edges": raw.edge_index.astype(np.int32),
-        "node_splits": np.unique(raw.node_splits).astype(np.int32),
-        "config_nodes": raw.node_config_ids.astype(np.int32),
-    }
+def encoded(
+    raw: LayoutGraph, split: str, chunks: Iterable[np.ndarray], path: Path | str
+) -> CachedGraph:
+    """Return a raw graph whose configurations are cells, an index of a layout for each node."""
+    sizes = len(raw.config_runtime), len(raw.node_config_ids)
+    dictionary, cells = build_dictionary(path, chunks, *sizes)
+    return CachedGraph(
+        name=raw.name,
+        split=split,
+        node_feat=raw.node_feat,
+        node_opcode=raw.node_opcode,
+        edges=raw.edge_index.astype(np.int32),
+        node_splits=np.unique(raw.node_splits).astype(np.int32),
+        config_nodes=raw.node_config_ids.astype(np.int32),
+        dictionary=dictionary,
+        cells=cells,
+        runtime=raw.config_runtime,
+        original=np.arange(len(cells), dtype=np.int32),
+    )
+
+
+def deduplicated(graph: CachedGraph) -> CachedGraph:
+    """Return a graph with each configuration once, with the smallest of its runtimes.
+
+    The first two runtimes of each configuration that has more stay as ``repeats``.
+    """
+    cells, runtimes = graph.cells, graph.runtime
+    first, runtime, original = deduplicate(cells, runtimes)
+    kept = cells[first]
+    _check_recovered(graph.name, cells, kept, original)
+    again = np.ones(len(original), bool)
+    again[first] = False
+    again = np.flatnonzero(again).astype(np.int32)
+    which, place = np.unique(original[again], return_index=True)
+    pairs = np.stack([runtimes[first[which]], runtimes[again[place]]], axis=1)
+    repeats = pairs[(pairs > 0).all(axis=1)].astype(np.int64)
+    return replace(graph, cells=kept, runtime=runtime, original=original, repeats=repeats)
+
+
+def padded(graph: CachedGraph) -> CachedGraph:
+    """Return a graph whose node features are padded with -1."""
+    return replace(graph, node_feat=pad_with_minus_one(graph.node_feat, graph.node_opcode))
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

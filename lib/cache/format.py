@@ -2,8 +2,7 @@
 
 ``graphs.parquet`` has a row per graph; all else are flat arrays that it points into. An offset
 counts entries along the flat array's first axis. Which arrays there are depends on the kind of
-collection; the manifest lists them, and so tells the kind. It also has the checksum of every other
-file, and one of itself.
+collection; the manifest lists them, and so tells the kind.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ TILE_ARRAYS: Arrays = {
 
 
 @dataclass(frozen=True)
-class Form:
+class CacheFormat:
     """How graphs of one kind are kept: their arrays, and the class that knows them.
 
     The class has ``packed()``, which returns the arrays of a graph and further columns of its
@@ -63,15 +62,15 @@ class Form:
     graph: Any
 
 
-LAYOUT, TILE = Form(LAYOUT_ARRAYS, CachedGraph), Form(TILE_ARRAYS, CachedKernel)
+LAYOUT, TILE = CacheFormat(LAYOUT_ARRAYS, CachedGraph), CacheFormat(TILE_ARRAYS, CachedKernel)
 
 
-def form_of(kind: str) -> Form:
+def format_of(kind: str) -> CacheFormat:
     """How graphs of a kind of collections are kept."""
     return named(SYSTEMS[kind].cache)
 
 
-def form_with(entries: Any) -> Form:
+def format_with(entries: Any) -> CacheFormat:
     """The form whose arrays a manifest lists; the first one if it lists those of none."""
-    fitting = (form for form in map(form_of, SYSTEMS) if form.arrays.keys() == set(entries))
+    fitting = (form for form in map(format_of, SYSTEMS) if form.arrays.keys() == set(entries))
     return next(fitting, LAYOUT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.tpugraphs.rankable import EVEN, SAME, UNLABELLED
+from lib.tpugraphs.dataset import EVEN, SAME, UNLABELLED
 
 EFFECTS = ("effects", "effect_sizes", "effect_feat", "happens")  # fields that tell of them
 ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from lib.tpugraphs.dataset import EVEN, UNLABELLED
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.padding import pad_with_minus_one
-from lib.tpugraphs.rankable import EVEN, UNLABELLED
 
 
 @dataclass(frozen=True, eq=False)

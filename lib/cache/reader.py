@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import TABLE, form_with
+from lib.cache.format import TABLE, format_with
 from lib.cache.graph import CachedGraph
-from lib.cache.manifest import advice, check_file, read_manifest
+from lib.cache.manifest import advice, check_size, read_manifest
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
-from lib.tpugraphs.rankable import LEARNING
+from lib.tpugraphs.dataset import LEARNING
 
 # Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
 TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
@@ -26,8 +25,7 @@ COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations
 class Cache:
     """A cache folder. Reading rows of a graph's configurations touches only those rows.
 
-    Every file is compared with its checksum first, once, so that what is read is what stage 1
-    wrote.
+    Every file's size is compared with what the manifest says.
 
     Raises:
         UserError: if the folder is not there.
@@ -37,11 +35,10 @@ class Cache:
     def __init__(self, folder: Path):
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self.form = form_with(self.manifest["entries"])
-        checksums = self.manifest["checksums"]
-        self.table = _read_table(folder, checksums)
+        self.form = format_with(self.manifest["entries"])
+        self.table = read_table(folder)
         for array in self.form.arrays:
-            check_file(folder, f"{array}.bin", checksums, self._bytes_of(array))
+            check_size(folder / f"{array}.bin", self._bytes_of(array))
         self.arrays = {name: self._mapped(name) for name in self.form.arrays}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 
@@ -99,13 +96,8 @@ def read_table(folder: Path) -> pl.DataFrame:
         UserError: if there is no cache in ``folder``.
         DataError: if the table is missing, damaged or of another cache.
     """
-    return _read_table(folder, read_manifest(folder)["checksums"])
-
-
-def _read_table(folder: Path, checksums: Mapping[str, str]) -> pl.DataFrame:
-    # Before it is compared: it says at its end whether it is one, without gigabytes being read.
+    read_manifest(folder)
     table = read_parquet(folder / TABLE, COLUMNS, advice(folder), all_columns=True)
-    check_file(folder, TABLE, checksums)
     for name, dtype in table.schema.items():
         if not (dtype == pl.String if name in TEXTS else dtype.is_integer()):
             expected = f"{'text' if name in TEXTS else 'integers'}; {advice(folder)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import TABLE, form_of
+from lib.cache.format import TABLE, format_of
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import write_manifest
-from lib.files.checksum import Checksum, checksum_of
 from lib.files.parquet import write_parquet
 
 COPY_BYTES = 1 << 20  # how much of an array is copied at a time
@@ -33,11 +33,11 @@ class CacheWriter:
 
     def __init__(self, folder: Path, kind: str = "layout", prefix: str = ""):
         self.folder = folder
-        self.arrays = form_of(kind).arrays
+        self.arrays = format_of(kind).arrays
         self.files = {name: open(folder / f"{prefix}{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
         self.offsets = dict.fromkeys(self.arrays, 0)
-        self.checksums = {name: Checksum() for name in self.arrays}
+        self._checksums = dict.fromkeys(self.arrays, 0)  # CRC-32 of what was appended
 
     def add(self, graph: CachedGraph, about: Mapping[str, Any]) -> None:
         """Append ``graph``; ``about`` adds columns to its row (sizes before, fingerprint)."""
@@ -79,17 +79,21 @@ class CacheWriter:
         """What the block adds is taken back if it raises."""
         rows, offsets = len(self.rows), dict(self.offsets)
         sizes = {name: file.tell() for name, file in self.files.items()}
-        checksums = {name: checksum.value for name, checksum in self.checksums.items()}
+        checksums = dict(self._checksums)
         try:
             yield
         except BaseException:
             del self.rows[rows:]
-            self.offsets = offsets
+            self.offsets, self._checksums = offsets, checksums
             for name, file in self.files.items():
-                self.checksums[name].value = checksums[name]
                 file.seek(sizes[name])
                 file.truncate()
             raise
+
+    @property
+    def digits(self) -> dict[str, str]:
+        """Eight hexadecimal digits for each array's content, which a fingerprint is made of."""
+        return {name: f"{value:08x}" for name, value in self._checksums.items()}
 
     def close(self) -> None:
         """Close the arrays; nothing can be added any more."""
@@ -107,11 +111,8 @@ class CacheWriter:
         """Close the arrays and write the table and the manifest."""
         self.close()
         write_parquet(pl.DataFrame(self.rows), self.folder / TABLE)
-        checksums = {f"{name}.bin": checksum.digits for name, checksum in self.checksums.items()}
-        checksums[TABLE] = checksum_of(self.folder / TABLE)
-        about = {"entries": self.offsets, "checksums": checksums}
-        write_manifest(self.folder, {**manifest, **about})
+        write_manifest(self.folder, {**manifest, "entries": self.offsets})
 
     def _append(self, name: str, piece: bytes | memoryview) -> None:
-        self.checksums[name].update(piece)
+        self._checksums[name] = zlib.crc32(piece, self._checksums[name])
         self.files[name].write(piece)

@@ -1,6 +1,6 @@
 # Where data come from, a part of the Makefile: the official archives, or this machine's clock.
 
-.PHONY: collect download
+.PHONY: collect
 
 # What is measured decides the environment: layouts need JAX, programs TVM.
 PROGRAMS_VENV := $(VENV)-collect-programs
@@ -25,6 +25,22 @@ else
 	$(RUN) -m lib.collect.xla.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 endif
 
-download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=http://...] [SPLITS=train,valid,test]
-	$(RUN) -m lib.download.download --collection $(COLLECTION) --splits $(or $(SPLITS),train,valid,test) \
-		--to $(or $(DATA),data/tpugraphs) $(call text,BASE_URL,base-url) $(ARGS)
+# An archive a split, unpacked beside its place, and moved there whole. (train comes last: a root
+# that has it counts as downloaded.)
+COMMA := ,
+ORIGIN := $(call quoted,$(or $(value BASE_URL),http://download.tensorflow.org/data/tpu_graphs/v0))
+ROOT := $(or $(DATA),data/tpugraphs)
+DOWNLOADED := $(addprefix $(ROOT)/npz/$(subst -,/,$(COLLECTION))/,$(or $(subst $(COMMA), ,$(SPLITS)),test valid train))
+ifneq (,$(filter download,$(MAKECMDGOALS)))
+$(if $(filter programs-%,$(COLLECTION)),$(error COLLECTION=$(COLLECTION): there is no archive of it; make collect KIND=programs measures it))
+$(if $(filter-out train valid test,$(notdir $(DOWNLOADED))),$(error SPLITS=$(SPLITS): must be some of train,valid,test))
+$(if $(shell command -v curl && command -v tar),,$(error make download needs curl and tar; fetch the archives otherwise and unpack them in $(ROOT)))
+endif
+download: $(DOWNLOADED)  ## the official archives of COLLECTION into DATA: [SPLITS=train,valid,test] [BASE_URL=http://...]
+$(filter %/train,$(DOWNLOADED)): | $(filter-out %/train,$(DOWNLOADED))
+TAR = $(ROOT)/.partial-$(subst -,_,npz-$(COLLECTION)-$(@F)).tar
+$(DOWNLOADED):
+	curl -fL -C - --retry 6 --create-dirs -o $(TAR) $(ORIGIN)/$(patsubst .partial-%,%,$(notdir $(TAR)))
+	@rm -rf $(TAR:.tar=) && mkdir -p $(TAR:.tar=) $(@D)
+	tar -xof $(TAR) -C $(TAR:.tar=) || { echo >&2 'error: $(TAR): if it is damaged, delete it and start again'; exit 2; }
+	@mv $(TAR:.tar=)/$(@:$(ROOT)/%=%) $@ && rm -r $(TAR) $(TAR:.tar=)

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.experiments.inputs import Segmented, segmented
-from lib.experiments.settings import PoolingSettings
+from lib.experiments.inputs import SegmentedGraph, segmented
+from lib.experiments.settings import LayoutPooling
 from lib.files.named import named
 from lib.models.common.rows import NUMERIC
 from lib.runs.memory import Estimate
@@ -35,11 +35,11 @@ class SegmentsFold(Fold):
     prepare = staticmethod(segmented)  # (cached graph, settings, whether its segments stay)
 
     def __post_init__(self) -> None:
-        self.in_memory: dict[str, Segmented] = {}
+        self.in_memory: dict[str, SegmentedGraph] = {}
         self.step = named(self.settings.steps)(self.cache, self.train, self.settings)
 
     @classmethod
-    def load(cls, cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
+    def load(cls, cache: Cache, fold: int, settings: LayoutPooling) -> SegmentsFold:
         """The graphs of a fold; raises as :func:`lib.training.split.sides_of`.
 
         Raises:
@@ -89,7 +89,7 @@ class SegmentsFold(Fold):
         """Return the memory of a step on the training graph that takes most."""
         return self.step.estimate()
 
-    def graph(self, name: str) -> Segmented:
+    def graph(self, name: str) -> SegmentedGraph:
         """A graph, cut; small ones are kept."""
         if name in self.in_memory:
             return self.in_memory[name]

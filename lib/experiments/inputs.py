@@ -1,45 +1,46 @@
-"""From a cached whole graph or kernel to the segments that a network reads."""
+"""From a cached whole graph to the segments that a network reads."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.graph import CachedGraph
-from lib.cache.kernel import CachedKernel
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import PoolingSettings
+from lib.experiments.settings import LayoutPooling
 from lib.models.common.chunks import device_of, in_order, scores_of_rows
 from lib.models.common.input import Input
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
-from lib.runs.memory import Estimate, free_memory, out_of_memory_told
+from lib.runs.memory import Estimate, free_memory, memory_errors
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
-class Segmented(ABC):
-    """A graph or kernel cut into runs of nodes; edges between two are lost (algorithm 1, line 6).
+class SegmentedGraph:
+    """A graph cut into runs of nodes; edges between two are lost (algorithm 1, line 6).
 
     Args:
         graph: with its nodes in topological order.
-        starts: (s + 1,) where each segment starts, and the last one ends.
+        segment_nodes: K, most nodes of a segment; 0 for one segment of all nodes.
+        cut: ``length``, every K nodes, or ``splits``, see :func:`boundaries`.
         keep: whether prepared segments stay in memory.
     """
 
-    def __init__(self, graph: CachedGraph | CachedKernel, starts: np.ndarray, keep: bool):
-        self.graph, self.starts, self.keep = graph, starts, keep
+    def __init__(self, graph: CachedGraph, segment_nodes: int, cut: str, keep: bool = False):
+        splits = graph.node_splits if cut == "splits" else ()
+        self.graph, self.keep = graph, keep
+        self.starts = boundaries(len(graph.node_opcode), segment_nodes, splits)  # (s + 1,)
         ends = np.searchsorted(self.starts, graph.edges, "right") - 1  # (m, 2)
         inside = np.flatnonzero(ends[:, 0] == ends[:, 1])
         self._edges = inside[np.argsort(ends[inside, 0], kind="stable")]
         self._edge_starts = np.searchsorted(ends[self._edges, 0], np.arange(len(self) + 1))
-        self._tensors: dict[int, Any] = {}
+        self.configurable = np.searchsorted(self.starts, graph.config_nodes, "right") - 1  # (k,)
+        self._tensors: dict[int, GraphTensors] = {}
 
     def __len__(self) -> int:
         """Number of segments."""
@@ -51,67 +52,21 @@ class Segmented(ABC):
         return int(self.starts[-1])
 
     def largest(self) -> tuple[int, int]:
-        """Nodes and edges of the largest segment: (the most of either)."""
+        """Return the most nodes and the most edges that a segment has."""
         return int(np.diff(self.starts).max()), int(np.diff(self._edge_starts).max())
 
-    def edges(self, number: int) -> np.ndarray:
-        """(m, 2) those within a segment, between positions in it."""
-        rows = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
-        return self.graph.edges[rows] - self.starts[number]
-
-    def tensors(self, number: int) -> Any:
-        """What a segment's ways to be configured share."""
-        if number in self._tensors:
-            return self._tensors[number]
-        tensors = self.prepared(number)
-        if self.keep:
-            self._tensors[number] = tensors
-        return tensors
-
-    @abstractmethod
-    def prepared(self, number: int) -> Any:
-        """:meth:`tensors`, made anew."""
-
-    @abstractmethod
     def cells(self, configurations: np.ndarray) -> np.ndarray:
-        """What tells some configurations apart, (b, ...); reads these only."""
-
-    @abstractmethod
-    def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
-        """One segment under configurations.
-
-        Args:
-            number: the segment's.
-            cells: (b, ...), of :meth:`cells`.
-            places: which of the b to compute it for; None for all.
-        """
-
-    @abstractmethod
-    def run(self, start: int, stop: int) -> np.ndarray:
-        """Where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors."""
-
-
-class SegmentedGraph(Segmented):
-    """A graph whose configurations are layouts.
-
-    Args:
-        graph: with its nodes in topological order.
-        segment_nodes: K, most nodes of a segment; 0 for one segment of all nodes.
-        cut: ``length``, every K nodes, or ``splits``, see :func:`boundaries`.
-        keep: whether prepared segments stay in memory.
-    """
-
-    def __init__(self, graph: CachedGraph, segment_nodes: int, cut: str, keep: bool = False):
-        splits = graph.node_splits if cut == "splits" else ()
-        super().__init__(graph, boundaries(len(graph.node_opcode), segment_nodes, splits), keep)
-        self.configurable = np.searchsorted(self.starts, graph.config_nodes, "right") - 1  # (k,)
-
-    def cells(self, configurations: np.ndarray) -> np.ndarray:
-        """The layouts of each configuration, (b, k)."""
+        """Return the layouts of each configuration, (b, k), and read these only."""
         return np.asarray(self.graph.cells[configurations])
 
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
-        """A segment under configurations, once for each way in which they differ in it."""
+        """Return a segment under configurations, once for each way in which they differ in it.
+
+        Args:
+            number: the segment's.
+            cells: (b, k), of :meth:`cells`.
+            places: which of the b to compute it for; None for all.
+        """
         places = np.arange(len(cells)) if places is None else places
         segment_cells = cells[places][:, self.configurable == number]
         if segment_cells.shape[1]:
@@ -127,25 +82,30 @@ class SegmentedGraph(Segmented):
         )
 
     def run(self, start: int, stop: int) -> np.ndarray:
-        """What the network reads of a segment, the configurable nodes first, see
-        :class:`lib.models.tgraph.inputs.GraphTensors`.
+        """Return where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors:
+        the configurable nodes come first, see :class:`lib.models.tgraph.inputs.GraphTensors`.
         """
         other_nodes = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
         order = np.concatenate([self.graph.config_nodes, other_nodes])
         return np.flatnonzero((order >= start) & (order < stop))
 
-    def prepared(self, number: int) -> GraphTensors:
-        """The nodes, edges and configurable nodes of a segment."""
+    def tensors(self, number: int) -> GraphTensors:
+        """Return the nodes, edges and configurable nodes of a segment."""
+        if number in self._tensors:
+            return self._tensors[number]
         start, stop = self.starts[number], self.starts[number + 1]
-        inside = self.configurable == number
+        edges = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
         cut_out = replace(
             self.graph,
             node_feat=self.graph.node_feat[start:stop],
             node_opcode=self.graph.node_opcode[start:stop],
-            edges=self.edges(number),
-            config_nodes=self.graph.config_nodes[inside] - start,
+            edges=self.graph.edges[edges] - start,
+            config_nodes=self.graph.config_nodes[self.configurable == number] - start,
         )
-        return graph_tensors(cut_out)
+        tensors = graph_tensors(cut_out)
+        if self.keep:
+            self._tensors[number] = tensors
+        return tensors
 
 
 def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np.ndarray:
@@ -171,7 +131,7 @@ def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np
     return np.array(starts)
 
 
-def segments_batch(graph: Segmented, configurations: np.ndarray) -> SegmentsBatch:
+def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> SegmentsBatch:
     """A graph under some configurations, all of its segments to be computed."""
     cells = graph.cells(configurations)
 
@@ -180,7 +140,7 @@ def segments_batch(graph: Segmented, configurations: np.ndarray) -> SegmentsBatc
 
 
 def segments_scores(
-    network: nn.Module, graph: Segmented, size: int, rows: np.ndarray | None = None
+    network: nn.Module, graph: SegmentedGraph, size: int, rows: np.ndarray | None = None
 ) -> np.ndarray:
     """Scores of a graph's configurations, (r,) float64.
 
@@ -203,7 +163,7 @@ def segments_scores(
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // configuration_bytes))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    with out_of_memory_told(Estimate(size * configuration_bytes, what, ADVICE), device):
+    with memory_errors(Estimate(size * configuration_bytes, what, ADVICE), device):
         return scores_of_rows(
             lambda chosen: network(segments_batch(graph, chosen)),
             len(graph.graph.runtime),
@@ -212,7 +172,7 @@ def segments_scores(
         )
 
 
-def segmented(graph: CachedGraph, settings: PoolingSettings, keep: bool = False) -> SegmentedGraph:
+def segmented(graph: CachedGraph, settings: LayoutPooling, keep: bool = False) -> SegmentedGraph:
     """A graph cut as a model's settings say."""
     return SegmentedGraph(graph, settings.segment_nodes, settings.cut, keep)
 

@@ -33,11 +33,11 @@ from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import read_metrics
 from lib.files.terminal import table
-from lib.ranking.kinds import kind_of
-from lib.runs.submake import environment_of_make
+from lib.ranking.measures import measures_of
 from lib.settings.tables import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 
+OF_THIS_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")  # and not of one below
 PAPERS = Path(__file__).with_name("papers.toml")
 HEAD = ("", "collection", "ours", "seeds", "folds", "paper")
 
@@ -88,7 +88,8 @@ class Cell:
         words.append(f"ARGS={self.flags(os.environ.get('ARGS', ''))}")
         if "folds" in self.table and not os.environ.get("FOLDS"):
             words.append(f"FOLDS={self.table['folds']}")
-        failed = subprocess.run([*make, "all", *words], env=environment_of_make()).returncode
+        kept = {name: value for name, value in os.environ.items() if name not in OF_THIS_MAKE}
+        failed = subprocess.run([*make, "all", *words], env=kept).returncode
         if failed:
             self.failed.add(seed)
             print(f"reproduce: make all {shlex.join(words)} failed, and says why above", flush=True)
@@ -164,7 +165,7 @@ def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
 
 def ours(cell: Cell, numbers: Sequence[float]) -> str:
     """Mean and standard deviation, as far as there are any."""
-    kind = kind_of(cell.collection)
+    kind = measures_of(cell.collection)
     key = cell.table.get("metric", kind.main.key)
     text = next(metric.plain for metric in kind.metrics if metric.key == key)
     spread = f" ± {text(stdev(numbers))}" if len(numbers) > 1 else ""

@@ -1,4 +1,4 @@
-"""The settings of the models that the GST thesis compares, on layouts and on tiles."""
+"""The settings of the models that the GST thesis compares on layout collections."""
 
 from __future__ import annotations
 
@@ -6,40 +6,49 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.models.common.settings import WHOLE, TileCollection, TrainedLayouts
-from lib.settings.base import ByData, TrainedSettings, check_heads, setting
+from lib.models.common.settings import WHOLE, TrainedLayouts
+from lib.settings.base import ByData, check_heads, setting
 from lib.settings.search import among, between
 
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
-POOLING = "network: a linear layer over mean-pooled features"
-GAT = "network: graph attention on the whole graph"
-PARTITIONING = "network: graph attention, trained on runs of nodes"
-GST = "network: graph attention on segments"
 
 
 @dataclass(frozen=True)
-class PoolingSettings(TrainedSettings):
+class LayoutPooling(TrainedLayouts):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
+    input: ClassVar[str] = "lib.experiments.inputs:INPUT"
+    fold: ClassVar[str] = "lib.experiments.fold:SegmentsFold"
+    network: ClassVar[str] = "lib.experiments.models.whole:PoolingModel"
     steps: ClassVar[str] = "lib.experiments.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
     cut: ClassVar[str] = "length"
 
+    model: str = setting("pooling", "network: a linear layer over mean-pooled features")
+    hops: int | str = setting(
+        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
+    )
+
 
 @dataclass(frozen=True)
-class AttentionSettings(PoolingSettings):
-    """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
+class LayoutAttention(LayoutPooling):
+    """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*.
 
+    GST, GAT and Partitioning are one network, trained otherwise (lib/experiments/fold.py).
+    """
+
+    network: ClassVar[str] = "lib.experiments.models.whole:AttentionModel"
     steps: ClassVar[str] = "lib.experiments.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *PoolingSettings.weights_depend_on,
+        *LayoutPooling.weights_depend_on,
         "channels",
         "layers",
         "heads",
     )
 
+    model: str = setting("gat", "network: graph attention on the whole graph")
     channels: int = setting(
         64, "width of a node's vector, of all heads together", search=among(32, 64, 128)
     )
@@ -55,24 +64,32 @@ class AttentionSettings(PoolingSettings):
 
 
 @dataclass(frozen=True)
-class PartitioningSettings(AttentionSettings):
+class LayoutPartitioning(LayoutAttention):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
     steps: ClassVar[str] = "lib.experiments.steps:RunSteps"
+    fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
+
+    model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
     trained_nodes: int = setting(1024, "nodes of the run that gradients flow through")
 
 
 @dataclass(frozen=True)
-class SegmentSettings(AttentionSettings):
+class LayoutSegments(LayoutAttention):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
     steps: ClassVar[str] = "lib.experiments.steps:SegmentSteps"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *AttentionSettings.weights_depend_on,
+        *LayoutAttention.weights_depend_on,
         "segment_nodes",
+        "cut",
     )
+    # Graphs have a few hundred nodes: segments are so small that there are several.
+    fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 
+    model: str = setting("gst", "network: graph attention on segments")
     segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
+    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}", choices=CUTS)
     trained_segments: int = setting(
         1, "b: segments a step that gradients flow through", search=between(1, 4)
     )
@@ -88,100 +105,3 @@ class SegmentSettings(AttentionSettings):
         super().check()
         if self.segment_dropout and not self.history:
             raise UserError("--segment-dropout: drops what the table remembers; use --history")
-
-
-@dataclass(frozen=True)
-class WholeGraphs(TrainedLayouts):
-    """Layout collections as these models read them: every node, a sum over segments.
-
-    GST, GAT and Partitioning are one network, trained otherwise (lib/experiments/fold.py).
-    """
-
-    input: ClassVar[str] = "lib.experiments.inputs:INPUT"
-    fold: ClassVar[str] = "lib.experiments.fold:SegmentsFold"
-    network: ClassVar[str] = "lib.experiments.models.whole:AttentionModel"
-    hops: int | str = setting(
-        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
-    )
-
-
-@dataclass(frozen=True)
-class LayoutPooling(WholeGraphs, PoolingSettings):
-    """Pooling of layout collections."""
-
-    network: ClassVar[str] = "lib.experiments.models.whole:PoolingModel"
-
-    model: str = setting("pooling", POOLING)
-
-
-@dataclass(frozen=True)
-class LayoutAttention(WholeGraphs, AttentionSettings):
-    """GAT on layout collections."""
-
-    model: str = setting("gat", GAT)
-
-
-@dataclass(frozen=True)
-class LayoutPartitioning(WholeGraphs, PartitioningSettings):
-    """Partitioning on layout collections."""
-
-    fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
-
-    model: str = setting("partitioning", PARTITIONING)
-
-
-@dataclass(frozen=True)
-class LayoutSegments(WholeGraphs, SegmentSettings):
-    """GST on layout collections."""
-
-    weights_depend_on: ClassVar[tuple[str, ...]] = (*SegmentSettings.weights_depend_on, "cut")
-    # Graphs have a few hundred nodes: segments are so small that there are several.
-    fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
-
-    model: str = setting("gst", GST)
-    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}", choices=CUTS)
-
-
-@dataclass(frozen=True)
-class WholeKernels(TileCollection):
-    """Tile collections as these models read them: a kernel a step, a sum over segments.
-
-    Kernels have some forty nodes. The thesis does not say how it cut them; its column for tiles
-    has GST and Partitioning apart from GAT, so that segments must have been shorter than kernels.
-    """
-
-    input: ClassVar[str] = "lib.experiments.kernel_inputs:INPUT"
-    fold: ClassVar[str] = "lib.experiments.kernel_fold:KernelSegmentsFold"
-    network: ClassVar[str] = "lib.experiments.models.kernel_segments:TiledAttentionModel"
-
-
-@dataclass(frozen=True)
-class TilePooling(WholeKernels, PoolingSettings):
-    """Pooling of tile collections."""
-
-    network: ClassVar[str] = "lib.experiments.models.kernel_segments:TiledPoolingModel"
-
-    model: str = setting("pooling", POOLING)
-
-
-@dataclass(frozen=True)
-class TileAttention(WholeKernels, AttentionSettings):
-    """GAT on tile collections."""
-
-    model: str = setting("gat", GAT)
-
-
-@dataclass(frozen=True)
-class TilePartitioning(WholeKernels, PartitioningSettings):
-    """Partitioning on tile collections."""
-
-    model: str = setting("partitioning", PARTITIONING)
-    trained_nodes: int = setting(16, "nodes of the run that gradients flow through")
-
-
-@dataclass(frozen=True)
-class TileSegments(WholeKernels, SegmentSettings):
-    """GST on tile collections."""
-
-    model: str = setting("gst", GST)
-    segment_nodes: int = setting(16, "K: most nodes of a segment (algorithm 1)")

@@ -14,10 +14,10 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.experiments.embeddings import EmbeddingTable
-from lib.experiments.inputs import Segmented, boundaries, segments_batch
+from lib.experiments.inputs import SegmentedGraph, boundaries, segments_batch
 from lib.experiments.models.gat import attention_bytes, forward_bytes
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import AttentionSettings, SegmentSettings
+from lib.experiments.settings import LayoutAttention, LayoutSegments
 from lib.runs.memory import Estimate
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
@@ -32,16 +32,16 @@ class FullSteps:
         settings: the model's.
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: AttentionSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutAttention):
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """A graph under some configurations; all that is random comes from ``generator``."""
         return segments_batch(graph, chosen)
 
-    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Note what the step has computed."""
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -81,7 +81,7 @@ class RunSteps(FullSteps):
     """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """The whole graph, with gradients in the nodes of one run."""
         length = min(self.settings.trained_nodes, graph.node_count)
@@ -111,7 +111,7 @@ class SegmentSteps(FullSteps):
     3.3).
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutSegments):
         super().__init__(cache, names, settings)
         self.table: EmbeddingTable | None = None
         if settings.history:
@@ -120,7 +120,7 @@ class SegmentSteps(FullSteps):
             self.table = EmbeddingTable(sizes, settings.channels, limit)
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """Some segments with gradients; of others, unless dropped, the remembered sums."""
         s, cells = self.settings, graph.cells(chosen)
@@ -139,7 +139,7 @@ class SegmentSteps(FullSteps):
         computed = None if self.table is None else []
         return SegmentsBatch(len(chosen), graph.node_count, segments(), remembered, computed)
 
-    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
@@ -157,7 +157,7 @@ class SegmentSteps(FullSteps):
         return not tensors if self.table is None else self.table.restore(dict(tensors))
 
     def _remembered(
-        self, graph: Segmented, chosen: np.ndarray, others: np.ndarray
+        self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of the other segments' embeddings in the table; segments and places it lacks."""
         if self.table is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import tokenize
 import zipfile
@@ -13,7 +12,6 @@ from pathlib import Path
 
 from lib.files.errors import DataError
 
-MAX_DIRECTORY_BYTES = 2**20  # of a zip archive's list of members; ours have ten
 ZLIB_MEMORY = -4  # what zlib calls a lack of memory, Z_MEM_ERROR
 
 # What zipfile, zlib and numpy.lib.format raise on bytes that are not what they say.
@@ -48,16 +46,3 @@ def believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
             raise MemoryError from None
         problem = " ".join(f"{type(error).__name__} {error}".split())[:200]
         raise DataError(path, field, problem, expected) from None
-
-
-class Pieces:
-    """A file that zipfile is given: what that reads at once, it holds at once, so that no piece is
-    big."""
-
-    def __init__(self, file: io.BufferedReader):
-        self._file, self.seek, self.tell, self.seekable = file, file.seek, file.tell, file.seekable
-
-    def read(self, size: int = -1) -> bytes:
-        if size > MAX_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile(f"a directory of {size} bytes")
-        return self._file.read(size)

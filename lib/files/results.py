@@ -7,7 +7,6 @@ from typing import Any
 
 from lib.files.artifacts import read_json
 from lib.files.schema import expect
-from lib.files.sealed import OWN, check_sealed
 
 AGAIN = "delete it, and train again (02_train.py)"
 # The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is about.
@@ -53,8 +52,6 @@ def read_fold_metrics(path: Path) -> dict[str, Any]:
         DataError: if it is missing, or not what stage 2 writes.
     """
     values = expect(read_json(path), {**SETTINGS, "data": str, "validation": dict}, path, "", AGAIN)
-    if OWN in values:  # earlier versions wrote none
-        check_sealed(path, values, AGAIN)
     for name in ("validation", "best", "last"):
         if values.get(name, {}) != {}:
             expect(values[name], VALIDATION, path, name, AGAIN)

@@ -1,9 +1,10 @@
-"""Files of tensors, such as weights: safetensors, whole or absent, checked, nothing pickled."""
+"""Files of tensors, such as weights: safetensors, whole or absent, nothing pickled."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,10 @@ from safetensors.torch import save as to_bytes
 from torch import nn
 
 from lib.files.artifacts import atomic_file
-from lib.files.checksum import Checksum
 from lib.files.errors import DataError
 from lib.files.regular import check_regular
-from lib.files.schema import expect
 
-KEY = "about"  # of the file's metadata: a JSON object of what it is about, and a checksum of all
+KEY = "about"  # of the file's metadata: a JSON object, whose "about" describes the tensors
 EXPECTED = "a file written by 02_train.py; delete it, and train again"
 
 
@@ -31,34 +30,27 @@ def save(path: Path | str, tensors: Mapping[str, torch.Tensor], about: Any) -> N
         about: what a reader must know beside the tensors (settings, epoch, scores).
     """
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    about = json.loads(json.dumps(about))  # as it will be read, with keys that are text
-    text = json.dumps({"about": about, "checksum": _checksum(plain, about)}, sort_keys=True)
-    content = to_bytes(plain, metadata={KEY: text})
+    about = json.loads(json.dumps(about))  # keys become text, so that their order is always one
+    content = to_bytes(plain, metadata={KEY: json.dumps({"about": about}, sort_keys=True)})
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 def load(path: Path | str) -> tuple[dict[str, torch.Tensor], Any]:
-    """Read what :func:`save` wrote: ``(tensors, about)``, tensors on the CPU.
+    """Return the tensors, on the CPU, and the description that :func:`save` wrote.
 
     Raises:
         DataError: if the file is missing, damaged or not such a file.
     """
-    about, checksum = _described(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise DataError(path, "checkpoint", error, EXPECTED) from None
-    actual = _checksum(tensors, about)
-    if actual != checksum:
-        raise DataError(path, "checksum", f"{actual} (damaged)", f"{checksum}, {EXPECTED}")
-    return tensors, about
+    with _opened(path) as file:
+        about = _description(file)
+        return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
 
 
 def read_about(path: Path | str) -> Any:
-    """What a file is about, without its tensors and unchecked; raises as :func:`load`."""
-    return _described(path)[0]
+    """Return a file's description without reading its tensors; raises as :func:`load`."""
+    with _opened(path) as file:
+        return _description(file)
 
 
 def load_into(network: nn.Module, path: Path | str, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -85,29 +77,21 @@ def load_into(network: nn.Module, path: Path | str, tensors: Mapping[str, torch.
     network.load_state_dict(tensors)
 
 
-def _described(path: Path | str) -> tuple[Any, str]:
+@contextmanager
+def _opened(path: Path | str) -> Iterator[safe_open]:
+    """Open a file of tensors; whatever is wrong with it is a DataError."""
     try:
         check_regular(path)
         with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {})[KEY]
-        document = json.loads(text)
+            yield file
     except DataError as error:
         raise DataError(path, "checkpoint", error.actual, EXPECTED) from None
-    except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise DataError(path, "checkpoint", error, EXPECTED) from None
-    expect(document, {"checksum": str}, path, KEY, EXPECTED)
-    return document.get("about"), document["checksum"]
 
 
-def _checksum(tensors: Mapping[str, torch.Tensor], about: Any) -> str:
-    """Of everything that a file says, whatever the order of its tensors."""
-    checksum = Checksum()
-    checksum.update(json.dumps(about, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        checksum.update(f"{name} {_kind(tensor)}".encode())
-        if tensor.numel():  # what has no element may have strides that no view takes
-            checksum.update(tensor.reshape(-1).view(torch.uint8).numpy())
-    return checksum.digits
+def _description(file: safe_open) -> Any:
+    return json.loads((file.metadata() or {})[KEY])["about"]
 
 
 def _kind(tensor: torch.Tensor) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
+GLUE = "\N{NO-BREAK SPACE}"  # between a number and its unit
 WIDE = 10_000  # characters: lines are never broken, whatever a terminal's width
 
 
@@ -19,6 +20,13 @@ def paint(text: object, *styles: str) -> str:
     with console.capture() as captured:
         console.print(text, style=" ".join(styles), end="")
     return captured.get()
+
+
+def printable(text: str) -> str:
+    """Return a name from somebody's file as a terminal may show it: what it would act on, such as
+    ESC, a line break or a mark that reverses the direction of writing, is written out."""
+    shown = (c if c.isprintable() or c == GLUE else ascii(c)[1:-1] for c in text)
+    return "".join(shown)
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
@@ -37,7 +45,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
     ]
     grid = Table(*columns, box=None, show_header=bool(head), pad_edge=False, padding=(0, 3, 0, 0))
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*map(printable, row))
     return "\n".join(line.rstrip() for line in paint(grid).splitlines()) if titles else ""
 
 

@@ -16,13 +16,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json, write_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
@@ -87,7 +87,11 @@ def _is_whole(path: Path) -> bool:
     record = _record(path)
     if not record or not path.is_file() or path.stat().st_size != record["bytes"]:
         return False
-    return checksum_of(path) == record["checksum"]
+    return _checksum(path) == record["checksum"]
+
+
+def _checksum(path: Path) -> str:
+    return f"{zlib.crc32(path.read_bytes()):08x}"
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -112,7 +116,7 @@ def _make(path: Path) -> None:
         with open(built, "rb") as file:
             os.fsync(file.fileno())
         os.replace(built, path)  # moved, not copied: torch has loaded this very file
-    record = {"bytes": path.stat().st_size, "checksum": checksum_of(path), "compiler": now}
+    record = {"bytes": path.stat().st_size, "checksum": _checksum(path), "compiler": now}
     write_json(path.with_suffix(".json"), record)
     if before not in (now, UNKNOWN):
         warning = f"warning: lib/native was compiled by {before} before, and now by {now}"

@@ -25,7 +25,7 @@ from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_va
 from lib.files.errors import DataError, UserError
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
-from lib.preprocess.reading import reading_of
+from lib.preprocess.stage import preprocess_of
 from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -86,6 +86,7 @@ def write_cache(
     jobs: int = 1,
     keep_going: bool = False,
     kind: str = "layout",
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[pl.DataFrame, list[Skipped]]:
     """Write the cache folder, whole or not at all; one that holds the same stays as it is.
 
@@ -94,6 +95,7 @@ def write_cache(
         settings: what the cache depends on beside the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
+        check: is called once all files are read; if it raises, nothing is written.
 
     Returns:
         The cache's table, and the files that were left out.
@@ -111,7 +113,8 @@ def write_cache(
         skipped = _preprocess(writer, files, process, jobs)
         if skipped and not writer.rows:
             raise skipped[0].error
-        about = reading_of(kind).about(files[0].path)
+        check()
+        about = preprocess_of(kind).about(files[0].path)
         writer.finish({**about, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
 
@@ -215,7 +218,7 @@ def _process(
 def _process_file(
     writer: CacheWriter, file: RawFile, kind: str, settings: dict[str, Any], keep_going: bool
 ) -> Result:
-    first, reading = len(writer.rows), reading_of(kind)
+    first, reading = len(writer.rows), preprocess_of(kind)
     try:
         with writer.whole():
             for graph, before in reading.graphs(file.path, file.split, settings):
@@ -237,8 +240,7 @@ def _manifest(
 ) -> dict[str, Any]:
     """What a cache says of itself; its fingerprint is of what it holds, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
-    arrays = {name: checksum.digits for name, checksum in writer.checksums.items()}
-    content = {"sources": sources, "arrays": arrays, "settings": settings}
+    content = {"sources": sources, "arrays": writer.digits, "settings": settings}
     return {
         "fingerprint": fingerprint_value(content),
         "settings": settings,

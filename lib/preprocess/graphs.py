@@ -13,8 +13,8 @@ import numpy as np
 from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
 from lib.files.errors import DataError
-from lib.preprocess.reading import Reading, source_sizes
 from lib.preprocess.resolving import resolver
+from lib.preprocess.stage import Preprocess, source_sizes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
 from lib.tpugraphs.protobuf import read_layout_pb
@@ -54,4 +54,4 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
 
 
-READING = Reading(read_graphs)
+PREPROCESS = Preprocess(read_graphs)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.cache.kernel import CachedKernel
-from lib.preprocess.reading import Reading, source_sizes
+from lib.preprocess.stage import Preprocess, source_sizes
 from lib.tpugraphs.tiles import read_kernels
 
 CONFIGURATION_BYTES = 24 * 4  # float32 features in the source
@@ -21,4 +21,4 @@ def read_graphs(
         yield CachedKernel.of(raw, split), source_sizes(raw, CONFIGURATION_BYTES)
 
 
-READING = Reading(read_graphs)
+PREPROCESS = Preprocess(read_graphs)

@@ -1,4 +1,4 @@
-"""What the folds predict of tensor programs, blended: the table of predictions and its errors."""
+"""Predictions of all folds for tensor programs, blended: their table and its errors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
-from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.folds import Pairs, sides_of_fold
 from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
 from lib.programs.predictions import BLENDED, nearest, read_predictions
 from lib.programs.settings import ProgramCollection
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.ranking.metrics import mean_metrics
-from lib.scoring.ending import Blended, Ending, Write
+from lib.scoring.ensemble import Blended, Ensemble, Write
 from lib.scoring.folds import Folds, folds_read_by
 from lib.settings import Settings
 
@@ -30,35 +30,32 @@ NEAREST = nearest(pl.col("score"), pl.col("variance"))
 
 
 def pairs_of(cache: Cache) -> pl.DataFrame:
-    """``task, program, device, config`` of every pair: ``config`` counts within the task."""
+    """``task, program, device, config, latency`` of every pair: ``config`` counts within a task."""
     names = [device["name"] for device in cache.manifest["devices"]]
     frames = []
     for name in cache.names("train", "valid", "test"):
         task = cache.graph(name)
-        count = len(task.owner)
-        frames.append(
-            pl.DataFrame(
-                {
-                    "task": [name] * count,
-                    "program": task.program[task.owner],
-                    "device": [names[number] for number in task.device],
-                    "config": np.arange(count),
-                },
-            )
-        )
+        columns = {
+            "task": [name] * len(task.owner),
+            "program": task.program[task.owner],
+            "device": [names[number] for number in task.device],
+            "config": np.arange(len(task.owner)),
+            "latency": task.seconds,
+        }
+        frames.append(pl.DataFrame(columns))
     return pl.concat(frames)
 
 
-def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
+def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Pairs]) -> pl.DataFrame:
     """``split, task, program, device`` of what one fold predicts."""
     predicted = [
         pl.DataFrame({"config": np.flatnonzero(mask)}).select(
             pl.lit(side).alias("split"), pl.lit(name).alias("task"), "config"
         )
-        for side, chosen in sides.items()
-        for name, mask in chosen.items()
+        for side, own in sides.items()
+        for name, mask in own.items()
     ]
-    return pl.concat(predicted).join(pairs, on=["task", "config"]).drop("config")
+    return pl.concat(predicted).join(pairs, on=["task", "config"]).drop("config", "latency")
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
@@ -88,10 +85,16 @@ def evaluate_all(
         cache, collection: of the programs.
     """
     devices = [device["name"] for device in cache.manifest["devices"]]
-    kind, sections = kind_of(collection), {}
+    kind, sections = measures_of(collection), {}
     for section, frame in blended.items():
         parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
-        predictions = [_predicted(cache, name, part) for (name,), part in sorted(parts.items())]
+        predictions = []
+        for (name,), part in sorted(parts.items()):
+            task = cache.graph(name)
+            pairs = np.zeros(len(task.owner), bool)
+            pairs[part["config"].to_numpy()] = True
+            seconds = part.select(NEAREST).to_series().to_numpy()
+            predictions.append(Predicted(task.restricted(pairs), seconds))
         graphs = {
             prediction.task.name: kind.measure(
                 np.log(prediction.seconds), prediction.task.seconds, prediction.task
@@ -108,29 +111,13 @@ def evaluate_all(
     return sections
 
 
-def _predicted(cache: Cache, name: str, frame: pl.DataFrame) -> Predicted:
-    task = cache.graph(name)
-    pairs = np.zeros(len(task.owner), bool)
-    pairs[frame["config"].to_numpy()] = True
-    return Predicted(task.restricted(pairs), frame.select(NEAREST).to_series().to_numpy())
-
-
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:
     """A row for each program on each device that no network which predicts it has seen.
 
     A prediction is the one that is nearest in relative terms, see :func:`nearest`; ``in_sums`` is
-    the mean of the logarithms, as :func:`lib.programs.latency.predict.predicted_seconds` has it.
+    the mean of the logarithms, as :func:`lib.programs.devices.predicted_seconds` has it.
     """
     pairs, frames = pairs_of(cache), []
-    seconds = pl.DataFrame(
-        {
-            "task": pairs["task"],
-            "config": pairs["config"],
-            "latency": np.concatenate(
-                [cache.graph(n).seconds for n in pairs["task"].unique(maintain_order=True)]
-            ),
-        }
-    )
     for section in WRITTEN:
         frame = (
             blended[section]
@@ -141,9 +128,8 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
                 in_sums=pl.col("score").exp().round_sig_figs(DIGITS),
             )
         )
-        keys = ["task", "config"]
         frame = frame.with_columns(pl.col("config").cast(pairs["config"].dtype))
-        frames.append(frame.join(pairs, on=keys).join(seconds, on=keys).select(*BLENDED))
+        frames.append(frame.join(pairs, on=["task", "config"]).select(*BLENDED))
     return pl.concat(frames).sort("split", "task", "program", "device")
 
 
@@ -160,7 +146,7 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
-    """What writes the table of predictions, and what it has, in words."""
+    """Return a function that writes the table of predictions, and its contents in words."""
     rows = prediction_table(blended, cache)
 
     def write(path: Path) -> None:
@@ -170,7 +156,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
     return write, f"{len(rows):,} latencies of {rows['task'].n_unique()} tasks"
 
 
-ENDING = Ending(
+ENSEMBLE = Ensemble(
     read=read_folds,
     table=predictions,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(

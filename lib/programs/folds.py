@@ -1,11 +1,11 @@
-"""Which tensor programs a fold learns from, is validated on and tested on.
+"""Tensor programs that a fold learns from, is validated on and tested on.
 
 Three ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
 that one of its networks calls; a task that other networks share with them is in nobody's training
 but theirs. The test is the source's: whole networks with all their tasks. ``random``: of the
 programs that networks of the test do not have, a tenth is the test, a tenth validates a fold, and
 eight tenths are learned from (CDMPP, section 7.1). All devices of a program go together, so that
-each is split 8:1:1 and none tells of another. ``processors``: as ``networks``, and each fold
+each is split 8:1:1 and none gives another away. ``processors``: as ``networks``, and each fold
 leaves out a processor, in turn: it learns from the others alone, and is validated and tested on it.
 """
 
@@ -24,7 +24,7 @@ from lib.programs.task import networks_of
 from lib.ranking.folds import FoldSettings, folds_of
 
 TEST_TENTH = RANDOM_PARTS - 1
-Chosen = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
+Pairs = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
 class SplitSettings(FoldSettings, Protocol):
@@ -35,7 +35,7 @@ class SplitSettings(FoldSettings, Protocol):
         """``networks``, ``random`` or ``processors``."""
 
 
-def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Chosen]:
+def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Pairs]:
     """The pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:
@@ -44,8 +44,17 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
     names = cache.names("train", "valid")
+    sides: dict[str, Pairs] = {"valid": {}, "test": {}, "train": {}}
     if settings.split == "random":
-        return _by_tenths(cache, names, fold, settings.seed)
+        for name in names:
+            task = cache.graph(name)
+            tenth = tenths(name, task.original, settings.seed)[task.owner]
+            masks = {"valid": tenth == fold, "test": tenth == TEST_TENTH}
+            masks["train"] = ~(masks["valid"] | masks["test"])
+            for side, mask in masks.items():
+                if mask.any():
+                    sides[side][name] = mask
+        return sides
     called = {name: networks_of(cache.rows[name]) for name in names}
     held_out = held_out_by(called, fold, settings)
     parts = {
@@ -53,9 +62,15 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
         "test": cache.names("test"),
         "train": [name for name in names if name not in held_out],
     }
-    if settings.split == "processors":
-        return _by_processor(cache, parts, fold)
-    return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
+    if settings.split != "processors":
+        return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
+    out = left_out(cache.manifest["devices"], fold)
+    for side, tasks in parts.items():
+        for name in tasks:
+            mask = out[cache.graph(name).device] != (side == "train")
+            if mask.any():
+                sides[side][name] = mask
+    return sides
 
 
 def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
@@ -69,17 +84,6 @@ def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
     if len(every) < 2:
         raise UserError(f"--split processors: all devices are of {every[0]}; it needs another")
     return np.array([name == every[fold % len(every)] for name in processors])
-
-
-def _by_processor(cache: Cache, parts: Mapping[str, list[str]], fold: int) -> dict[str, Chosen]:
-    out = left_out(cache.manifest["devices"], fold)
-    sides: dict[str, Chosen] = {side: {} for side in parts}
-    for side, names in parts.items():
-        for name in names:
-            mask = out[cache.graph(name).device] != (side == "train")
-            if mask.any():
-                sides[side][name] = mask
-    return sides
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
@@ -102,19 +106,6 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
     return {task for task, names in callers.items() if any(folds[name] == fold for name in names)}
 
 
-def _by_tenths(cache: Cache, names: list[str], fold: int, seed: int) -> dict[str, Chosen]:
-    sides: dict[str, Chosen] = {"valid": {}, "test": {}, "train": {}}
-    for name in names:
-        task = cache.graph(name)
-        tenth = tenths(name, task.original, seed)[task.owner]
-        masks = {"valid": tenth == fold, "test": tenth == TEST_TENTH}
-        masks["train"] = ~(masks["valid"] | masks["test"])
-        for side, mask in masks.items():
-            if mask.any():
-                sides[side][name] = mask
-    return sides
-
-
 def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     """(p,) the tenth of each of a task's programs, 0 to 9; equal programs are in the same one.
 
@@ -128,6 +119,6 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     return dealt[original]
 
 
-def all_pairs(cache: Cache, names: Iterable[str]) -> Chosen:
+def all_pairs(cache: Cache, names: Iterable[str]) -> Pairs:
     """All pairs of some tasks."""
     return {name: np.ones(cache.rows[name]["configurations"], bool) for name in names}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,23 @@ from lib.files.processor import INSTRUCTIONS, instruction_sets
 from lib.files.schema import expect
 from lib.models.common.chunks import device_of
 from lib.models.common.input import Input
-from lib.programs.folds import Chosen
+from lib.programs.folds import Pairs
 from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import ARRAYS, CachedTask
+from lib.programs.tensorir.accesses import around
+from lib.programs.tensorir.described import check_described
 from lib.programs.tensorir.features import COUNTED, FEATURES
 from lib.programs.tensorir.records import CACHES, DEVICE, is_general
+from lib.programs.tensorir.tree import positions
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
 MASKED = ("avx512",)  # ... that have masks and twice as many registers
 PEAK = 7  # the column of :func:`device_features` that says how fast programs are there
 USUAL_PEAK = 64.0  # of billions of operations a second; of a device of which it is not known
+LEAVES = ("features", "position", "loops")  # arrays of a task with a row a leaf
 USUAL_CACHES = dict(zip(CACHES, (32, 1024, 32768), strict=True))  # of a machine not described
 
 
@@ -84,36 +89,78 @@ class Programs:
             first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
         )
 
-    def batch(self, chosen: np.ndarray, devices: Tensor) -> ProgramBatch:
+    def batch(self, numbers: np.ndarray, devices: Tensor) -> ProgramBatch:
         """Some programs of equally many leaves, (b,) numbers of them."""
-        leaves = int(self.starts[chosen[0] + 1] - self.starts[chosen[0]])
-        rows = self.starts[chosen][:, None] + np.arange(leaves)
+        leaves = int(self.starts[numbers[0] + 1] - self.starts[numbers[0]])
+        rows = self.starts[numbers][:, None] + np.arange(leaves)
         arrays = (self.features[rows], self.position[rows], self.loops[rows])
         return ProgramBatch(*map(torch.from_numpy, arrays), devices)
 
 
-def load_programs(cache: Cache, chosen: Chosen) -> Programs:
+def load_programs(cache: Cache, pairs: Pairs) -> Programs:
     """The distinct programs of some tasks of a cache.
 
     Args:
         cache: of a collection of programs.
-        chosen: which pairs count, by task; none is no programs.
+        pairs: which count, by task; none is no programs.
     """
     devices = len(cache.manifest["devices"])
-    tasks = [cache.graph(name).restricted(mask) for name, mask in chosen.items()]
-    used = [task.used for task in tasks]
-    leaves = [_leaves_of(task, distinct) for task, distinct in zip(tasks, used, strict=True)]
-    counts = [task.counts[distinct] for task, distinct in zip(tasks, used, strict=True)]
-    labels = [_labels(task, distinct, devices) for task, distinct in zip(tasks, used, strict=True)]
-    sizes = [len(distinct) for distinct in used]
+    features, position, loops = ([np.empty((0, *ARRAYS[k][1]), ARRAYS[k][0])] for k in LEAVES)
+    counts, labels, first = [np.zeros(1, np.int64)], [np.empty((0, devices))], [0]
+    for name, mask in pairs.items():
+        task = cache.graph(name).restricted(mask)
+        distinct = task.used
+        rows = np.repeat(np.isin(np.arange(len(task.counts)), distinct), task.counts)
+        for parts, kind in zip((features, position, loops), LEAVES, strict=True):
+            parts.append(getattr(task, kind)[rows])
+        counts.append(task.counts[distinct])
+        place = np.searchsorted(distinct, task.original[task.owner])
+        sums, equal = np.zeros((2, len(distinct), devices))
+        np.add.at(sums, (place, task.device), np.log(task.seconds.astype(np.float64)))
+        np.add.at(equal, (place, task.device), 1)
+        with np.errstate(invalid="ignore"):
+            labels.append(np.exp(sums / equal))
+        first.append(first[-1] + len(distinct))
     return Programs(
-        features=_joined(tasks, leaves, "features"),
-        position=_joined(tasks, leaves, "position").astype(np.int64),
-        loops=_joined(tasks, leaves, "loops"),
-        starts=np.cumsum(np.concatenate([[0], *counts])),
-        seconds=np.concatenate([np.empty((0, devices)), *labels]),
-        tasks=tuple(chosen),
-        first=np.concatenate([[0], np.cumsum(sizes)]),
+        features=np.concatenate(features),
+        position=np.concatenate(position).astype(np.int64),
+        loops=np.concatenate(loops),
+        starts=np.cumsum(np.concatenate(counts)),
+        seconds=np.concatenate(labels),
+        tasks=tuple(pairs),
+        first=np.array(first),
+    )
+
+
+def described_programs(
+    path: Path, arrays: Mapping[str, np.ndarray], tasks: Sequence[str], owner: np.ndarray
+) -> Programs:
+    """Programs as the environment with TVM describes them, without latencies.
+
+    See :func:`lib.collect.tvm.raw.described`. Kept are those whose trees and features go together.
+
+    Args:
+        path: where the arrays are from, to name in an error.
+        arrays: of n programs, by the names in :data:`lib.programs.tensorir.described.ARRAYS`;
+            those that are ``joined`` are kept.
+        tasks: names.
+        owner: (n,) ascending, which task each is of.
+
+    Raises:
+        DataError: they say what cannot be.
+    """
+    forest, features = check_described(path, arrays)
+    joined = arrays["joined"].astype(bool)
+    sizes = np.bincount(owner[joined], minlength=len(tasks))
+    leaves = np.repeat(joined, arrays["leaves"])
+    return Programs(
+        features=features.astype(np.float16)[leaves],
+        position=positions(forest).astype(np.int64)[leaves],
+        loops=around(forest, arrays["accesses"])[leaves],
+        starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),
+        seconds=np.full((int(joined.sum()), 0), np.nan),
+        tasks=tuple(tasks),
+        first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
     )
 
 
@@ -151,7 +198,7 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
     A constant; widths of vectors, registers and peak operations a cycle, as logarithms; whether
     multiplications and additions are fused, and parts of vectors masked; threads; how fast the
     fastest programs are (:func:`lib.programs.preprocess.peaks_of`); and how large the caches are,
-    where the dataset describes the machine (:mod:`lib.programs.adapt.machine`).
+    where the dataset describes the machine (:func:`lib.programs.calibrate.__main__.cache_sizes`).
 
     Raises:
         DataError: if a device is of an instruction set that is not known.
@@ -228,28 +275,6 @@ def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarr
         predicted: (n, d) of those programs.
     """
     return predicted[np.searchsorted(distinct, task.original[task.owner]), task.device]
-
-
-def _joined(tasks: Sequence[CachedTask], leaves: Sequence[np.ndarray], name: str) -> np.ndarray:
-    """An array of some leaves of each task, one task after the other."""
-    dtype, shape, _ = ARRAYS[name]
-    parts = [getattr(t, name)[rows] for t, rows in zip(tasks, leaves, strict=True)]
-    return np.concatenate([np.empty((0, *shape), dtype), *parts])
-
-
-def _leaves_of(task: CachedTask, distinct: np.ndarray) -> np.ndarray:
-    """Rows of the leaves of some distinct programs."""
-    return np.flatnonzero(np.repeat(np.isin(np.arange(len(task.counts)), distinct), task.counts))
-
-
-def _labels(task: CachedTask, distinct: np.ndarray, devices: int) -> np.ndarray:
-    """(n, d) geometric means of the latencies of equal programs."""
-    place = np.searchsorted(distinct, task.original[task.owner])
-    sums, counts = np.zeros((2, len(distinct), devices))
-    np.add.at(sums, (place, task.device), np.log(task.seconds.astype(np.float64)))
-    np.add.at(counts, (place, task.device), 1)
-    with np.errstate(invalid="ignore"):
-        return np.exp(sums / counts)
 
 
 INPUT = Input(prepare=lambda task, settings: task, scores=None, widths=widths)

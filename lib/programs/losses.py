@@ -1,4 +1,4 @@
-"""What a predictor of latencies is trained to minimize."""
+"""Losses that a predictor of latencies is trained to minimize."""
 
 from __future__ import annotations
 
@@ -22,24 +22,6 @@ def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) 
     """
     difference, size = _differences(labels, measured, least)
     return _mean(difference.square(), size) + weight * _mean(difference.abs() / size, size)
-
-
-def mean_square(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Mean squared error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _differences(labels, measured, least)
-    return _mean(difference.square(), size)
-
-
-def mean_relative(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Mean absolute relative error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _differences(labels, measured, least)
-    return _mean(difference.abs() / size, size)
-
-
-def mean_square_relative(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Mean squared relative error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _differences(labels, measured, least)
-    return _mean((difference / size).square(), size)
 
 
 def relative_of_logarithms(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
@@ -73,8 +55,5 @@ def _mean(costs: Tensor, size: Tensor) -> Tensor:
 
 LATENCY_LOSSES: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
     "mse+mape": mse_and_mape,
-    "mse": mean_square,
-    "mape": mean_relative,
-    "mspe": mean_square_relative,
     "relative": relative_of_logarithms,
 }

@@ -1,4 +1,4 @@
-"""How good predicted latencies are: relative and absolute errors, and the order within a task.
+"""Errors of predicted latencies: relative and absolute errors, and the order within a task.
 
 A *pair* is a program on a device. Numbers of one task are over all of its pairs; the order is that
 of a task's programs on one device, and counts where there are at least ``LEAST_PROGRAMS``.
@@ -6,7 +6,7 @@ of a task's programs on one device, and counts where there are at least ``LEAST_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.features import COUNTED
 from lib.programs.tensorir.records import first_operator
-from lib.ranking.kinds import Kind
+from lib.ranking.measures import Measures
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
@@ -145,25 +145,21 @@ def measure_groups(
 
     ``all`` has one group, ``device``, ``work`` and ``operator`` one for each; each has ``pairs``.
     """
-    by: dict[str, Callable[[Predicted], Iterable[tuple[str, np.ndarray]]]] = {
-        "all": lambda result: [("all", _every(result))],
-        "device": lambda result: [(n, result.task.device == k) for k, n in enumerate(devices)],
-        "work": lambda result: [(work_of(result.task), _every(result))],
-        "operator": lambda result: [(first_operator(result.task.operators), _every(result))],
+    tables: dict[str, dict[str, list[tuple[Predicted, np.ndarray]]]] = {
+        name: {} for name in ("all", "device", "work", "operator")
     }
-    tables = {}
-    for name, parts in by.items():
-        groups: dict[str, list[tuple[Predicted, np.ndarray]]] = {}
-        for result in results:
-            for group, mask in parts(result):
-                if mask.any():
-                    groups.setdefault(group, []).append((result, mask))
-        tables[name] = {group: _group(members) for group, members in sorted(groups.items())}
-    return tables
-
-
-def _every(result: Predicted) -> np.ndarray:
-    return np.ones(len(result.seconds), bool)
+    for result in results:
+        every = np.ones(len(result.seconds), bool)
+        parts = [("all", "all", every), ("work", work_of(result.task), every)]
+        parts.append(("operator", first_operator(result.task.operators), every))
+        parts += [("device", name, result.task.device == k) for k, name in enumerate(devices)]
+        for name, group, mask in parts:
+            if mask.any():
+                tables[name].setdefault(group, []).append((result, mask))
+    return {
+        name: {group: _group(members) for group, members in sorted(groups.items())}
+        for name, groups in tables.items()
+    }
 
 
 def work_of(task: CachedTask) -> str:
@@ -197,17 +193,17 @@ def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class LatencyKind(Kind):
+class LatencyMeasures(Measures):
     """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
 
     def measure(
         self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
     ) -> dict[str, float]:
-        """How good (pairs,) predictions of a task are."""
+        """Return the numbers of (pairs,) predictions of a task."""
         return measure_task(np.exp(scores), runtimes, graph)
 
 
-KIND = LatencyKind(
+MEASURES = LatencyMeasures(
     name="programs",
     metrics=LATENCY_METRICS,
     baseline=TASK_MEAN,

@@ -46,7 +46,7 @@ def nearest(mean: pl.Expr, variance: pl.Expr) -> pl.Expr:
 
 
 def read_blended(path: Path) -> pl.DataFrame:
-    """What stage 4 wrote of the programs that a fold, or all, had not seen: ``BLENDED``.
+    """Read the table of stage 4, of the programs that a fold, or all, had not seen: ``BLENDED``.
 
     Raises:
         DataError: the file is missing, or is not what stage 4 writes.

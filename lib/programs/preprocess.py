@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lib.files.errors import DataError
-from lib.preprocess.reading import Reading
+from lib.preprocess.stage import Preprocess
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.accesses import UNKNOWN, around
 from lib.programs.tensorir.records import (
@@ -27,7 +27,7 @@ from lib.programs.tensorir.records import (
 
 SPLITS = ("train", "test")  # tasks of `search` are for trying out searches, and nothing else
 WITHOUT = "access patterns; what is measured anew has them, and is predicted better"
-FASTEST = 0.99  # of a device's programs are slower than what it is told to be capable of
+FASTEST = 0.99  # of a device's programs are slower than its peak
 LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
 
@@ -41,8 +41,8 @@ def source_files(path: Path) -> list[Path]:
     return [path, *(table_path(path.parent, name) for name in sorted([*TABLES, *more]))]
 
 
-def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
-    """What the manifest says of a dataset: the devices that measured some program of it.
+def metadata_of(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
+    """Entries of a dataset in the manifest: the devices that measured some program of it.
 
     Args:
         path: its ``dataset.json``.
@@ -56,7 +56,7 @@ def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
 def peaks_of(data: Programs) -> dict[int, float]:
     """Billions of operations a second of each device's fastest programs, by its number.
 
-    What tells a network how fast an unknown processor is. No processor has to be asked for it, so
+    They say to a network how fast an unknown processor is. No processor has to be asked for it, so
     that it is known of those that are gone; one program in a hundred is faster. What a task needs
     counts: a schedule that computes the same again is not fast for it.
     """
@@ -85,12 +85,14 @@ def read_graphs(
         split, settings: nothing of them matters here.
 
     Raises:
-        DataError: anything about the dataset that cannot be believed, or that it has no program.
+        DataError: the dataset says what cannot be, or that it has no program.
     """
     yield from tasks_of(path, SPLITS)
 
 
-def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, dict[str, int]]]:
+def tasks_of(  # longer: it is one table, read to the end
+    path: Path, wanted: Sequence[str]
+) -> Iterator[tuple[CachedTask, dict[str, int]]]:
     """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     if (data.accesses == UNKNOWN).all():
@@ -114,45 +116,44 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     for task in tasks:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
         part = pl.concat([pairs[first[program] : first[program + 1]] for program in programs])
-        networks = tuple(sorted(called.get(task, ())))
-        yield _task(data, loops, task, programs, part, networks), _sizes(data, programs, part)
-
-
-def _task(
-    data: Programs,
-    loops: np.ndarray,
-    task: int,
-    programs: np.ndarray,
-    pairs: pl.DataFrame,
-    networks: tuple[str, ...],
-) -> CachedTask:
-    leaves = [np.arange(data.starts[program], data.starts[program + 1]) for program in programs]
-    original, firsts = merged((data.features, data.position, loops), leaves)
-    rows = np.concatenate([leaves[first] for first in firsts])
-    row = data.tasks.row(task, named=True)
-    return CachedTask(
-        name=f"{row['operators']}.{row['task']}",
-        split=row["split"],
-        operators=row["operators"],
-        networks=networks,
-        features=data.features[rows],
-        position=data.position[rows],
-        loops=loops[rows],
-        counts=np.array([len(leaves[first]) for first in firsts]),
-        original=original,
-        program=programs,
-        owner=np.searchsorted(programs, pairs["program"].to_numpy()),
-        device=pairs["device"].to_numpy(),
-        seconds=pairs["seconds"].to_numpy(),
-        again=pairs["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
-        flags=pairs["flags"].to_numpy(),
-    )
+        leaves = [np.arange(data.starts[one], data.starts[one + 1]) for one in programs]
+        original, firsts = merged((data.features, data.position, loops), leaves)
+        kept = np.concatenate([leaves[one] for one in firsts])
+        row = data.tasks.row(task, named=True)
+        made = CachedTask(
+            name=f"{row['operators']}.{row['task']}",
+            split=row["split"],
+            operators=row["operators"],
+            networks=tuple(sorted(called.get(task, ()))),
+            features=data.features[kept],
+            position=data.position[kept],
+            loops=loops[kept],
+            counts=np.array([len(leaves[one]) for one in firsts]),
+            original=original,
+            program=programs,
+            owner=np.searchsorted(programs, part["program"].to_numpy()),
+            device=part["device"].to_numpy(),
+            seconds=part["seconds"].to_numpy(),
+            again=part["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
+        )
+        nodes, count = int(data.programs["nodes"][programs].sum()), sum(map(len, leaves))
+        yield (
+            made,
+            {
+                "nodes": nodes,
+                "source_nodes": nodes,
+                "source_leaves": count,
+                "source_programs": len(programs),
+                "source_configurations": len(part),
+                "source_bytes": count * LEAF_BYTES_RAW + len(part) * 8,
+            },
+        )
 
 
 def merged(
     seen_by_networks: Sequence[np.ndarray], leaves: list[np.ndarray]
 ) -> tuple[np.ndarray, list[int]]:
-    """Which programs are the same to a network: equal features, places and loops, leaf by leaf.
+    """Find programs that are the same to a network: equal features, places and loops, leaf by leaf.
 
     Args:
         seen_by_networks: arrays with a row a leaf.
@@ -174,17 +175,4 @@ def merged(
     return original, firsts
 
 
-def _sizes(data: Programs, programs: np.ndarray, pairs: pl.DataFrame) -> dict[str, int]:
-    counts = data.programs[programs]
-    leaves, nodes = int(counts["leaves"].sum()), int(counts["nodes"].sum())
-    return {
-        "nodes": nodes,
-        "source_nodes": nodes,
-        "source_leaves": leaves,
-        "source_programs": len(programs),
-        "source_configurations": len(pairs),
-        "source_bytes": leaves * LEAF_BYTES_RAW + len(pairs) * 8,
-    }
-
-
-READING = Reading(read_graphs, source_files, about)
+PREPROCESS = Preprocess(read_graphs, source_files, metadata_of)

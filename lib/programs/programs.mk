@@ -2,7 +2,7 @@
 # networks, and fast schedules. TVM's environment makes, draws and measures programs, the other one
 # predicts them. Predictors for devices and searches need a package of their own.
 
-.PHONY: latency adapt calibrate search
+.PHONY: latency calibrate search
 
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=resnet18 BATCH=1 BUDGET=16))
@@ -12,26 +12,19 @@ latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK
 	@$(RUN) -m lib.programs.latency $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(call flag,DATABASE,database) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
 
-ifneq (,$(filter adapt,$(MAKECMDGOALS)))
-$(if $(value DEVICE)$(value NETWORK),,$(error usage: make adapt COLLECTION=programs-cpu DEVICE=avx512 TASKS=30, or NETWORK='bert.*'))
-endif
-$(READY)-adapt: lib/programs/adapt/requirements.txt $(READY)
+$(READY)-calibrate: lib/programs/requirements.txt $(READY)
 	$(INSTALL) -r $<
 	touch $@
 
-adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
-	$(RUN) -m lib.programs.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
-		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))
-
-calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it
+calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(if $(value DEVICE),,$(PROGRAMS_VENV)/.ready)  ## correct the predictor for this processor by programs measured on it: [METHOD=cmd]; or for a DEVICE of the data: [TASKS=30]
 	@+$(MAKE) cached COLLECTION=$(LATENCY_OF) ARGS= SETTINGS= FOLDS=
 	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		--tvm $(PROGRAMS_VENV)/bin/python $(ARGS)
+		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,METHOD,method) $(call flag,DEVICE,device) $(call flag,TASKS,tasks) $(ARGS)
 
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK)$(value TASK),,$(error usage: make search NETWORK=resnet18 BUDGET=64, or TASK=hash))
 endif
-search: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=resnet18, or fast schedules of TASK=hash: [BUDGET=64] [DEVICE=native] [THREADS=1] [DATABASE=folder]
+search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=resnet18, or fast schedules of TASK=hash: [BUDGET=64] [DEVICE=native] [THREADS=1] [DATABASE=folder]
 	$(RUN) -m lib.programs.search $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) $(call flag,TASK,task) \
 		$(call flag,BUDGET,budget) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(call flag,DATABASE,database) $(ARGS)

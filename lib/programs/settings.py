@@ -9,8 +9,7 @@ from lib.files.errors import UserError
 from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
-TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
-LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
+TRANSFORMS = ("box-cox", "none")  # lib/programs/models/labels.py
 SIDES = ("networks", "random", "processors")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
@@ -47,13 +46,6 @@ class ProgramCollection(TrainedSettings):
         "programs a step, all of them with equally many leaves",
         search=among(64, 128, 256, 512, 600),
     )
-    alpha: float = setting(
-        0.0,
-        "what the discrepancy between the devices of a step counts (5.3, equation 7)",
-        least=0,
-        most=1e6,
-        search=among(0.0, 0.01, 0.1, 1.0),
-    )
 
     def check(self) -> None:
         """Also that a random split leaves programs to train on."""
@@ -81,6 +73,7 @@ class ProgramSettings(ProgramCollection):
         }
     }
 
+    loss: ClassVar[str] = "mse+mape"  # of the table in lib/programs/losses.py (5.2)
     model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
     epochs: int = setting(30, "passes over the training programs")
     learning_rate: float = setting(
@@ -108,12 +101,6 @@ class ProgramSettings(ProgramCollection):
         f"of latencies: {', '.join(TRANSFORMS)} (5.4)",
         choices=TRANSFORMS,
         search=among(*TRANSFORMS),
-    )
-    loss: str = setting(
-        "mse+mape",
-        f"what training minimizes: {', '.join(LOSS_NAMES)} (5.2)",
-        choices=LOSS_NAMES,
-        search=among(*LOSS_NAMES),
     )
     mape_weight: float = setting(
         1e-3, "lambda of the loss (equation 3)", 0, 1e6, search=between(1e-4, 1, logarithmic=True)
@@ -147,7 +134,7 @@ class ProgramPlusSettings(ProgramCollection):
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     validate_every: int = setting(8, "epochs between validations")
     channels: int = setting(128, "width of a leaf's vector", search=WIDTHS)
-    layers: int = setting(1, "layers; after each, leaves hear their mean", search=between(1, 4))
+    layers: int = setting(1, "layers; after each, leaves read their mean", search=between(1, 4))
     dropout: float = setting(
         0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.cache.format import Arrays, Form
+from lib.cache.format import Arrays, CacheFormat
 from lib.programs.tensorir.accesses import AROUND
 
 JOINED = " "  # between names of networks, which have no blanks
@@ -37,7 +37,6 @@ class CachedTask:
         device: (pairs,) uint8, on which device; ascending for each program.
         seconds: (pairs,) float32.
         again: (pairs,) float32, what a second process measured; NaN if there was none.
-        flags: (pairs,) uint8, see :mod:`lib.programs.tensorir.records`.
     """
 
     name: str
@@ -54,7 +53,6 @@ class CachedTask:
     device: np.ndarray
     seconds: np.ndarray
     again: np.ndarray
-    flags: np.ndarray
 
     nothing_to_rank = ""  # folds are dealt of networks, whatever their tasks are
 
@@ -65,7 +63,7 @@ class CachedTask:
 
     def restricted(self, mask: np.ndarray) -> CachedTask:
         """The task with some of its pairs only, (pairs,) bool."""
-        pairs = ("owner", "device", "seconds", "again", "flags")
+        pairs = ("owner", "device", "seconds", "again")
         return replace(self, **{name: getattr(self, name)[mask] for name in pairs})
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -96,6 +94,5 @@ ARRAYS: Arrays = {
     "device": (np.uint8, (), "configurations"),
     "seconds": (np.float32, (), "configurations"),
     "again": (np.float32, (), "configurations"),
-    "flags": (np.uint8, (), "configurations"),
 }
-FORM = Form(ARRAYS, CachedTask)
+FORMAT = CacheFormat(ARRAYS, CachedTask)

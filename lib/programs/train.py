@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,28 +23,25 @@ from lib.programs.inputs import (
 from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
-from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection
 from lib.training.fold import Fold
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPrograms:
-    """What a step trains on; as :class:`lib.training.fold.Sample`, of latencies.
+    """Programs that one step is trained on; as :class:`lib.training.fold.Batch`, of latencies.
 
     Attributes:
         inputs: of the network, b programs on d devices.
         labels: (b, d).
         settings: which loss, and its numbers.
         mape_weight: what the relative error counts in it.
-        apart: the device whose programs are compared with those on all others; -1 for none.
     """
 
     inputs: ProgramBatch
     labels: Tensor
     settings: ProgramCollection
     mape_weight: float
-    apart: int = -1
 
     @property
     def size(self) -> int:
@@ -57,7 +53,7 @@ class LabelledPrograms:
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
     def loss(self, predicted: Tensor) -> Tensor:
-        """What (b, d) predicted labels cost."""
+        """Return the loss of (b, d) predicted labels."""
         s = self.settings
         return LATENCY_LOSSES[s.loss](predicted, self.labels, self.mape_weight, s.least_label)
 
@@ -77,10 +73,9 @@ class ProgramsFold(Fold):
     programs: Programs
     held: Programs
     devices: Tensor
-    settings: ProgramCollection
+    labels: Tensor | None = None
     train: list[str] = field(init=False)
     valid: list[str] = field(init=False)
-    labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
@@ -89,7 +84,7 @@ class ProgramsFold(Fold):
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
         """The programs of a fold, in memory; raises as :func:`load_sides`."""
         sides = load_sides(cache, fold, settings)
-        return cls(*sides, device_features(devices_of(cache)), settings)
+        return cls(settings, *sides, device_features(devices_of(cache)))
 
     def standardize(self, network: nn.Module) -> None:
         """Fit the transforms of features and of labels to the training programs."""
@@ -109,52 +104,21 @@ class ProgramsFold(Fold):
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
-        """(n,) a number for each number of leaves and of devices that programs were measured on.
-
-        Where devices are compared, for each set of them: a step has the same of all its programs.
-        """
+        """(n,) a number for each number of leaves and of devices that programs were measured on."""
         measured = np.isfinite(self.programs.seconds)
-        if self.settings.alpha:
-            _, sets = np.unique(measured, axis=0, return_inverse=True)
-            return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
         return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 
     def draw(
         self, group: np.ndarray, generator: np.random.Generator, done: float
     ) -> LabelledPrograms:
-        """Programs, each on the devices that it was measured on; one is drawn to be compared."""
+        """Programs, each on the devices that it was measured on."""
         _, device = np.nonzero(np.isfinite(self.programs.seconds[group]))
         places = torch.from_numpy(device.reshape(len(group), len(device) // len(group)))  # (b, d)
         inputs = self.programs.batch(group, self.devices[places])
         labels = self.labels[torch.from_numpy(group)].gather(1, places)
-        compared = self.settings.alpha and places.shape[1] > 1
-        apart = int(generator.integers(places.shape[1])) if compared else -1
-        return LabelledPrograms(inputs, labels, self.settings, self._mape_weight(done), apart)
-
-    def _mape_weight(self, done: float) -> float:
-        """What relative errors count now."""
         first, last = self.settings.rising
-        risen = (done - first) / (last - first)
-        return self.settings.mape_weight * min(1.0, max(0.0, risen))
-
-    def forward(self, network: nn.Module, batch: LabelledPrograms) -> Any:
-        """Return predictions, with latent representations if devices are compared."""
-        return network(batch.inputs) if batch.apart < 0 else network.with_latents(batch.inputs)
-
-    def loss(self, scores: Any, batch: LabelledPrograms) -> Tensor:
-        """Return the loss of a batch, with the discrepancy between devices if it counts.
-
-        The paper keeps latent representations of all domains alike while it trains (section 3),
-        and prints the discrepancy of two (equation 7). Here a step compares one of its
-        devices, drawn at random, with all others; a batch mixes networks already.
-        """
-        if batch.apart < 0:
-            return batch.loss(scores)
-        predicted, latents = scores
-        others = [place for place in range(latents.shape[1]) if place != batch.apart]
-        drawn, rest = latents[:, batch.apart], latents[:, others].flatten(0, 1)
-        far = central_moment_discrepancy(drawn, rest)
-        return batch.loss(predicted) + batch.settings.alpha * far
+        risen = min(1.0, max(0.0, (done - first) / (last - first)))
+        return LabelledPrograms(inputs, labels, self.settings, self.settings.mape_weight * risen)
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """The errors of each validation task."""

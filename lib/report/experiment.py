@@ -1,4 +1,4 @@
-"""Everything a collection's folder holds, read for people: whatever is absent is left out."""
+"""The results in a collection's folder, read for people: whatever is absent is left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lib.files.results import read_fold_metrics, read_metrics
 from lib.files.schema import expect
 from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
-from lib.ranking.kinds import Kind, kind_of
+from lib.ranking.measures import Measures, measures_of
 from lib.report.statistics import Mean, mean
 from lib.runs.code import STAGES
 from lib.runs.identity import RECORDS
@@ -40,7 +40,7 @@ READ_BY = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is known of one collection's outputs.
+    """The results of one collection.
 
     Attributes:
         folder: ``<outputs>/<collection>``.
@@ -66,9 +66,9 @@ class Experiment:
         return self.about.get("collection") or self.folder.name
 
     @property
-    def kind(self) -> Kind:
-        """Of the collection: which numbers count here."""
-        return kind_of(self.collection, self.about.get("hardware", "cpu"))
+    def kind(self) -> Measures:
+        """The numbers that count for the collection."""
+        return measures_of(self.collection, self.about.get("hardware", "cpu"))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -93,12 +93,16 @@ class Experiment:
 
     @property
     def blending(self) -> str:
-        """How stage 4 blended the folds; :class:`DataError` if there is no such way."""
+        """The way stage 4 blended the folds; :class:`DataError` if there is no such way."""
         method = self.about.get("blending", "mean")
         if method not in METHODS:
             path = self.folder / "metrics.json"
             raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
         return method
+
+    def runs_of(self, stage: str) -> list[dict[str, Any]]:
+        """Return the records of a stage's last runs."""
+        return [run for run in self.stages.values() if run.get("stage") == stage]
 
     @property
     def headline(self) -> str:
@@ -196,7 +200,7 @@ def _check_metrics(experiment: Experiment) -> None:
 
 
 def _records(folder: Path, cache: Path, others: Iterable[int]) -> dict[str, dict[str, Any]]:
-    """Of the stages that made these results, stage 1's among them, which serves many; without those
+    """Return the records of the stages that made these results, stage 1's among them, without those
     of ``others``, which are folds.
 
     A record only tells of a run: a record that cannot be read is left out, with a warning.
@@ -220,7 +224,7 @@ def _of_stage_1(path: Path) -> bool:
 
 
 def _history(path: Path) -> pl.DataFrame | None:
-    """What was logged of each epoch: numbers, whatever their names; ``None`` if there is none."""
+    """Return the numbers of each epoch, whatever their names; ``None`` if there is no file."""
     if not path.exists():
         return None
     advice = "delete it, and train again"

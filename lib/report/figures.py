@@ -1,30 +1,90 @@
-"""The report's figures: what each figure shows is said where it is made."""
+"""The report's figures: matplotlib draws them, and they stand in the page as SVG.
+
+Every colour is a variable of the page's style, so that a figure suits a light page, a dark one and
+paper. Text stays text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from lib.ranking.kinds import Kind
+from lib.ranking.measures import Measures
 from lib.ranking.metrics import Metric
-from lib.report.svg import Figure, Scale, number, scale_over, shortened
 
-WIDE, NARROW = 860.0, 390.0
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDE, NARROW = 860.0, 390.0  # points, about a pixel each on a phone
 PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
-COLOURS = 8  # of folds; the ninth has the first fold's
 POINTS = 1500  # of a cloud; more would only make the file larger
+# Colours as they are drawn, and the variable of page.css that each of them becomes.
+TEXT, SOFT, RULE, PAGE = "#1f1b16", "#6a635b", "#e4dfd8", "#fbfaf8"
+FOLDS = (
+    *("#2454c9", "#c2570c", "#0b7a5b", "#8b3fb8"),
+    *("#c02759", "#7a6a00", "#0f7f9c", "#7b4a2e"),
+)
+COLOURS = len(FOLDS)  # the ninth fold has the first one's
+MODEL, BASELINE, CEILING = FOLDS[:3]
+VARIABLES = {TEXT: "text", SOFT: "soft", RULE: "rule", PAGE: "page"}
+VARIABLES |= {colour: f"c{place}" for place, colour in enumerate(FOLDS)}
+STYLE = Path(__file__).with_name("report.mplstyle")
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = "{http://www.w3.org/1999/xlink}href"
+# What XML has no way to write: control characters, and halves of surrogate pairs.
+UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def picture(
+    width: float,
+    height: float,
+    label: str,
+    draw: Callable[[Axes], object],
+    margins: tuple[float, float, float, float] = (52.0, 40.0, 14.0, 24.0),
+    look: str = "",
+) -> Markup:
+    """Return an ``<svg>`` element for a page.
+
+    Args:
+        width, height: in points.
+        label: a sentence for who cannot see the figure.
+        draw: draws into the axes that it is given.
+        margins: left, bottom, right and top of the axes, in points.
+        look: another class of the element.
+    """
+    import matplotlib  # late: it takes half a second, which only a report has
+    from matplotlib.figure import Figure
+
+    salt = f"{label} {width}"  # one figure's marks have other names than another's
+    style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
+    with matplotlib.rc_context({**style, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that its own font lacks a letter, which browsers have
+        figure = Figure((width / 72, height / 72))
+        left, bottom, right, top = margins
+        size = (width - left - right) / width, (height - bottom - top) / height
+        axes = figure.add_axes((left / width, bottom / height, *size))
+        draw(axes)
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    return _for_page(drawn.getvalue(), width, height, label, look)
 
 
 def learning_curve(
     histories: Mapping[int, pl.DataFrame], column: str, name: str, log: bool = False
-) -> Figure | None:
-    """A column of the histories by epoch: each fold a line, their mean a heavy one.
+) -> Markup | None:
+    """Return a column of the histories by epoch: a line for each fold, a heavy one for their mean.
 
-    ``None`` if no history has it.
+    ``None`` if no history has the column.
     """
     curves = {}
     for fold, frame in histories.items():
@@ -32,135 +92,198 @@ def learning_curve(
             finite = frame.select("epoch", column).drop_nulls()
             finite = finite.filter(pl.col(column).is_finite())
             if len(finite):
-                curves[fold] = (finite["epoch"].to_list(), finite[column].to_list())
+                curves[fold] = dict(finite.iter_rows())
     if not curves:
         return None
-    figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
-    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
-    y = scale_over([v for _, values in curves.values() for v in values], bottom, top, log)
-    left = _room_for_labels(y)
-    last = max(max(epochs) for epochs, _ in curves.values())
-    x = Scale(0 if last > 1 else 0.5, last, left, right)
-    figure.y_axis(y, left, right, name + (" (log)" if y.log else ""))
-    figure.x_axis(x, bottom, bottom, "epoch")
-    for fold, (epochs, values) in curves.items():
-        points = [(x(e), y(v)) for e, v in zip(epochs, values, strict=True)]
-        colour = f"fold fold-{fold % COLOURS}"
-        figure.path(colour, points, f"fold {fold}: {number(float(f'{values[-1]:.4g}'))} at the end")
-    if len(curves) > 1:
-        common = sorted(set.intersection(*(set(epochs) for epochs, _ in curves.values())))
-        by_epoch = [dict(zip(*curve, strict=True)) for curve in curves.values()]
-        points = [(x(e), y(float(np.mean([c[e] for c in by_epoch])))) for e in common]
-        figure.path("mean", points, "mean of the folds")
-    return figure
+
+    def draw(axes: Axes) -> None:
+        for fold, curve in curves.items():
+            axes.plot(curve.keys(), curve.values(), color=FOLDS[fold % COLOURS], linewidth=1.4)
+        if len(curves) > 1:
+            common = sorted(set.intersection(*map(set, curves.values())))
+            means = [np.mean([curve[epoch] for curve in curves.values()]) for epoch in common]
+            axes.plot(common, means, color=TEXT, linewidth=2.6)
+        values = [value for curve in curves.values() for value in curve.values()]
+        log_y = use_logarithm(axes, "y", values) if log else False
+        axes.set_title(name + (" (log)" if log_y else ""))
+        axes.set_xlabel("epoch")
+        axes.set_xlim(left=0)
+        label_ticks(axes)
+        axes.locator_params(axis="x", integer=True)
+
+    return picture(*PANEL, f"{name} by epoch, a line a fold", draw)
 
 
 def by_graph(
-    metrics: Mapping[str, Mapping[str, float]], kind: Kind, width: float, most: int
-) -> Figure:
-    """The number that counts of each graph, best first, beside its baseline and its ceiling.
+    metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int, narrow: bool = False
+) -> Markup:
+    """Return the number that counts of each graph, best first, with its baseline and ceiling.
 
     Args:
         metrics: each graph's numbers.
-        width: of the figure; names stand above their rows where it is narrow.
+        kind: which numbers count.
         most: graphs to show; if there are more, evenly spaced ones from best to worst.
+        narrow: whether names stand above their rows, for a phone.
     """
     main = kind.main
     names = ranked(metrics, main)
-    if len(names) > most:
-        names = [names[i] for i in np.linspace(0, len(names) - 1, most).round().astype(int)]
-    narrow = width <= NARROW
-    row, top, foot = (36.0 if narrow else 24.0), 6.0, 42.0
-    left = 12.0 if narrow else 306.0
-    figure = Figure(width, top + row * len(names) + foot, f"{main.name} of each graph")
+    names = [names[place] for place in evenly(len(names), most)]
     keys = (main.key, kind.baseline.key, kind.ceiling.key)
-    values = [metrics[name][key] for name in names for key in keys if key in metrics[name]]
-    scale = scale_over([*values, 0.0] if main.least is not None else values, left, width - 60)
-    bottom = figure.height - foot
-    figure.x_axis(scale, top, bottom, main.name + _direction(main), 5 if narrow else 6)
-    if scale.low < 0 < scale.high:
-        figure.line("zero", scale(0), top, scale(0), bottom)
-    for place, name in enumerate(names):
-        y = top + row * place + (24.0 if narrow else 12.0)
-        text = shortened(name, 46 if narrow else 44)
-        figure.text("label", 4 if narrow else 0, y - 9 if narrow else y + 4, text)
-        _graph_row(figure, scale, metrics[name], kind, name, y)
-        figure.text("tick", width - 4, y + 4, main.text(metrics[name][main.key]), "end")
-    return figure
+    values, baselines, ceilings = (
+        {y: metrics[name][key] for y, name in enumerate(names) if key in metrics[name]}
+        for key in keys
+    )
+
+    def draw(axes: Axes) -> None:
+        better = [(values[y] > low) == main.higher_is_better for y, low in baselines.items()]
+        colours = [MODEL if won else BASELINE for won in better]
+        ends = list(baselines.values()), [values[y] for y in baselines]
+        axes.hlines(list(baselines), *ends, colors=colours, linewidth=3, alpha=0.4)
+        axes.plot(*_marks(ceilings), "|", color=CEILING, markersize=14, markeredgewidth=3)
+        hollow = {"markerfacecolor": PAGE, "markeredgewidth": 2.2}
+        axes.plot(*_marks(baselines), "D", color=BASELINE, markersize=7, **hollow)
+        axes.plot(*_marks(values), "o", color=MODEL, markersize=9)
+        if main.least is not None:
+            axes.axvline(0, color=SOFT, linewidth=1, linestyle=":")
+        axes.set_ylim(len(names) - 0.4, -1.0 if narrow else -0.6)
+        axes.grid(visible=False, axis="y")
+        shown = [shortened(_text(name), 44) for name in names]
+        axes.set_yticks([] if narrow else range(len(names)), [] if narrow else shown)
+        axes.tick_params(axis="y", labelcolor=TEXT)
+        place = {"transform": axes.get_yaxis_transform(), "va": "center_baseline"}
+        for y, (name, value) in enumerate(zip(shown, values.values(), strict=True)):
+            axes.text(1.02, y, main.text(value), color=SOFT, **place)
+            if narrow:
+                axes.text(0, y - 0.45, name, color=TEXT, **place)
+        way = " (higher is better →)" if main.higher_is_better else " (← lower is better)"
+        axes.set_xlabel(main.name + way)
+        axes.locator_params(axis="x", nbins=6)
+        axes.xaxis.set_major_formatter(number_text)
+
+    label = f"{main.name} of each {kind.item}"
+    if narrow:
+        height = 48 + 36.0 * len(names)
+        return picture(NARROW, height, label, draw, (12.0, 42.0, 60.0, 6.0), "narrow")
+    height = 48 + 24.0 * len(names)
+    return picture(WIDE, height, label, draw, (306.0, 42.0, 60.0, 6.0), "wide")
 
 
-def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) -> Figure:
-    """Measured runtime of each configuration by its predicted rank; a perfect order is a line.
+def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) -> Markup:
+    """Return measured runtime by predicted rank of each configuration, with the perfect order.
 
     Args:
         scores: (c,) predictions, lower meaning faster.
         runtimes: (c,) measured, in nanoseconds.
         name: the graph's.
     """
-    figure = Figure(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}")
-    right, top, bottom = SMALL_PANEL[0] - 6, 28.0, SMALL_PANEL[1] - 38
     unit, divisor = time_unit(float(np.median(runtimes)))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
-    y = scale_over(list(measured), bottom, top, log=bool(measured.max() > 20 * measured.min()))
-    left = _room_for_labels(y)
-    x = Scale(0 if len(order) > 1 else 0.5, len(order), left, right)
-    figure.y_axis(y, left, right, f"measured runtime, {unit}" + (" (log)" if y.log else ""))
-    figure.x_axis(x, bottom, bottom, "predicted rank, 1 = fastest")
-    places = np.arange(1, len(order) + 1)
-    shown = np.unique(np.linspace(0, len(order) - 1, min(POINTS, len(order))).round().astype(int))
-    figure.path("ideal", [(x(places[i]), y(best[i])) for i in shown], "a perfect ranking")
-    for i in shown:
-        title = f"configuration {order[i]}: rank {places[i]}, {measured[i]:.4g} {unit}"
-        figure.dot("cloud", x(places[i]), y(measured[i]), 3.2 if len(shown) < 200 else 2, title)
-    return figure
+    shown = np.array(evenly(len(order), POINTS))
+
+    def draw(axes: Axes) -> None:
+        size = 6.0 if len(shown) < 200 else 4.0
+        axes.plot(shown + 1, measured[shown], "o", color=MODEL, markersize=size, alpha=0.55)
+        axes.plot(shown + 1, best[shown], color=CEILING, linewidth=2)
+        log = use_logarithm(axes, "y", measured)
+        axes.set_title(f"measured runtime, {unit}" + (" (log)" if log else ""))
+        axes.set_xlabel("predicted rank, 1 = fastest")
+        label_ticks(axes)
+
+    return picture(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}", draw)
 
 
-def bar(share: float, label: str, look: str = "model") -> Markup:
-    """A bar of a table's row, ``share`` of its place wide."""
-    figure = Figure(200, 10, label, stretched=True)
-    figure.add("rect", "track", x=0, y=1, width=200, height=8, rx=2)
-    width = max(1.5, 200 * min(1.0, share))
-    figure.add("rect", f"mark {look}", label, x=0, y=1, width=width, height=8, rx=2)
-    return figure.render("bar")
+def bar(share: float, label: str) -> Markup:
+    """Return a bar for a row of a table, ``share`` of its place wide."""
+    element = Markup('<progress value="{:.4f}" aria-label="{}" title="{}"></progress>')
+    return element.format(min(1.0, share), label, label)
 
 
 def ranked(metrics: Mapping[str, Mapping[str, float]], main: Metric) -> list[str]:
-    """Names of graphs, best first; equal ones by name."""
+    """Return the names of graphs, best first; equal ones by name."""
     sign = -1 if main.higher_is_better else 1
     return sorted(metrics, key=lambda name: (sign * metrics[name][main.key], name))
 
 
 def time_unit(nanoseconds: float) -> tuple[str, float]:
-    """The unit that a runtime is read in, and how many nanoseconds it has."""
+    """Return the unit that a runtime is read in, and how many nanoseconds it has."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             return unit, size
     return "ns", 1.0
 
 
-def _room_for_labels(scale: Scale) -> float:
-    """How far from the left an axis must stand for its labels to fit."""
-    return 14.0 + 7.5 * max((len(number(tick)) for tick in scale.ticks()), default=0)
+def evenly(count: int, most: int) -> list[int]:
+    """Return places from 0 to ``count`` - 1, evenly spaced if there are more than ``most``."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist()
 
 
-def _graph_row(
-    figure: Figure, scale: Scale, metrics: Mapping[str, float], kind: Kind, name: str, y: float
-) -> None:
-    main, value = kind.main, metrics[kind.main.key]
-    if kind.baseline.key in metrics:
-        baseline = metrics[kind.baseline.key]
-        better = (value > baseline) == main.higher_is_better
-        figure.line("gap win" if better else "gap loss", scale(baseline), y, scale(value), y)
-    if kind.ceiling.key in metrics:
-        title = f"{name}: {kind.ceiling.name} {main.text(metrics[kind.ceiling.key])}"
-        x = scale(metrics[kind.ceiling.key]) - 1.5
-        figure.add("rect", "mark ceiling", title, x=x, y=y - 7, width=3, height=14, rx=1)
-    if kind.baseline.key in metrics:
-        title = f"{name}: {kind.baseline.name} {main.text(metrics[kind.baseline.key])}"
-        figure.diamond("mark baseline", scale(metrics[kind.baseline.key]), y, 5, title)
-    figure.dot("mark model", scale(value), y, 5, f"{name}: network {main.text(value)}")
+def use_logarithm(axes: Axes, axis: str, values: Sequence[float] | np.ndarray) -> bool:
+    """Give an axis a logarithmic scale where values are positive and span a factor of 20."""
+    wide = min(values) > 0 and max(values) / min(values) > 20
+    if wide:
+        getattr(axes, f"set_{axis}scale")("log")
+    return wide
 
 
-def _direction(metric: Metric) -> str:
-    return " (higher is better →)" if metric.higher_is_better else " (← lower is better)"
+def label_ticks(axes: Axes) -> None:
+    """Give both axes about five ticks, labelled by few digits."""
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() == "linear":
+            axes.locator_params(axis=axis.axis_name, nbins=5)
+        axis.set_major_formatter(number_text)
+        axis.set_minor_formatter("")
+
+
+def number_text(value: float, _: object = None) -> str:
+    """Return the label of a tick: few digits, powers of ten as such, a true minus sign."""
+    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        mantissa, exponent = f"{value:.2e}".split("e")
+        mantissa = f"{float(mantissa):g}".replace("-", "−")
+        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}"
+    return f"{value:,.6g}".replace("-", "−")
+
+
+def shortened(text: str, most: int) -> str:
+    """Return ``text`` with its middle left out where it is longer than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) * 3 // 5
+    return f"{text[:head]}…{text[-(most - 1 - head) :]}"
+
+
+def _marks(values: Mapping[int, float]) -> tuple[list[float], list[int]]:
+    return list(values.values()), list(values)
+
+
+def _text(text: str) -> str:
+    return UNWRITABLE.sub("\ufffd", text)
+
+
+def _for_page(drawn: str, width: float, height: float, label: str, look: str) -> Markup:
+    """Return a drawing as an element of a page.
+
+    The page's policy lets no style through that stands in an element, so that styles become
+    attributes, and colours become the page's variables.
+    """
+    root = ElementTree.fromstring(drawn)
+    for parent in list(root.iter()):
+        for child in [c for c in parent if c.tag in (f"{SVG}metadata", f"{SVG}style")]:
+            parent.remove(child)
+    names = re.findall(r'="(?:url\()?#([\w-]+)', drawn)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SVG)
+        if element.get("id") not in names:
+            element.attrib.pop("id", None)
+        if LINK in element.attrib:
+            element.set("href", element.attrib.pop(LINK))
+        for rule in filter(None, element.attrib.pop("style", "").split(";")):
+            name, value = (part.strip() for part in rule.split(":", 1))
+            if name != "font-family":  # the page's own
+                variable = VARIABLES.get(value)
+                element.set(name, f"var(--{variable})" if variable else value)
+    root.attrib.clear()
+    root.attrib |= {"class": f"figure {look}".strip(), "viewBox": f"0 0 {width:g} {height:g}"}
+    root.attrib |= {"role": "img", "aria-label": _text(label), "stroke-linejoin": "round"}
+    return Markup(ElementTree.tostring(root, "unicode"))  # noqa: S704

@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether two rankings differ: errors and paired tests."""
+"""Errors of means, and a paired test of two rankings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from lib.ranking.metrics import GLUE, Metric
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999  # sign flips at most
@@ -28,7 +30,8 @@ class Paired:
     Attributes:
         difference: mean of second minus first, with its standard error.
         low, high: bounds of the 95 % confidence interval of that mean (Student's t).
-        permutation: p of the sign-flip permutation test on the mean, two-sided.
+        permutation: p of the two-sided test on the mean, if each difference were as likely of
+            either sign: of all flips of those that are not zero, or of :data:`RESAMPLES` of them.
         wins, losses, ties: graphs where the second is better, worse, equal.
     """
 
@@ -47,7 +50,7 @@ class Paired:
 
 
 def mean(values: Sequence[float]) -> Mean:
-    """Mean and standard error; NaN of nothing."""
+    """Return mean and standard error; NaN of nothing."""
     array = np.asarray(values, float)
     if not len(array):
         return Mean(float("nan"), float("nan"), 0)
@@ -62,7 +65,7 @@ def paired(
 
     Args:
         first, second: equally many, at least one.
-        higher_is_better: what a win is.
+        higher_is_better: which of two values wins.
 
     Raises:
         ValueError: for unequal lengths or none.
@@ -72,47 +75,41 @@ def paired(
     a, b = np.asarray(first, float), np.asarray(second, float)
     if a.shape != b.shape or not len(a):
         raise ValueError(f"{len(a)} and {len(b)} values: expected equally many, at least 1")
-    differences = b - a
-    differences[np.isclose(b, a, rtol=0, atol=1e-12)] = 0.0
-    difference = mean(differences)
+    differences = np.where(np.isclose(b, a, rtol=0, atol=1e-12), 0.0, b - a)
+    difference, nonzero = mean(differences), differences[differences != 0]
     half = difference.error * stats.t.ppf((1 + CONFIDENCE) / 2, max(1, len(a) - 1))
-    gains = differences if higher_is_better else -differences
-    return Paired(
-        difference=difference,
-        low=difference.value - half,
-        high=difference.value + half,
-        permutation=sign_flip_test(differences),
-        wins=int((gains > 0).sum()),
-        losses=int((gains < 0).sum()),
-        ties=int((gains == 0).sum()),
-    )
-
-
-def sign_flip_test(differences: np.ndarray) -> float:
-    """Two-sided p of the mean of paired differences, were each as likely of either sign.
-
-    Of all sign flips of those that are not zero, or of :data:`RESAMPLES` random flips where there
-    are more; deterministic.
-    """
-    from scipy import stats  # late: it takes a second, which `make status` does not have
-
-    nonzero = differences[differences != 0]
-    if len(nonzero) < 2:
-        return 1.0
-    return float(
-        stats.permutation_test(
-            (nonzero,),
-            np.mean,
-            permutation_type="samples",
-            n_resamples=RESAMPLES,
-            batch=CHUNK,
-            rng=0,
-        ).pvalue
-    )
+    p = 1.0
+    if len(nonzero) > 1:
+        options = {"n_resamples": RESAMPLES, "batch": CHUNK, "rng": 0}
+        test = stats.permutation_test((nonzero,), np.mean, permutation_type="samples", **options)
+        p = float(test.pvalue)
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    if not higher_is_better:
+        wins, losses = losses, wins
+    low, high = difference.value - half, difference.value + half
+    return Paired(difference, low, high, p, wins, losses, len(a) - len(nonzero))
 
 
 def p_text(p: float) -> str:
-    """``p = 0.03``, ``p < 0.001``."""
-    if p < 0.001:
-        return "p\N{NO-BREAK SPACE}<\N{NO-BREAK SPACE}0.001"
-    return f"p = {p:.{3 if p < 0.1 else 2}f}".replace(" ", "\N{NO-BREAK SPACE}")
+    """Return ``p = 0.03`` or ``p < 0.001``."""
+    text = "p < 0.001" if p < 0.001 else f"p = {p:.{3 if p < 0.1 else 2}f}"
+    return text.replace(" ", GLUE)
+
+
+def with_error(metric: Metric, value: Mean) -> str:
+    """Return a mean with its standard error, ``0.232 ± 0.061``; of one value without."""
+    if value.error != value.error:
+        return metric.text(value.value)
+    bare = metric.text(value.value).removesuffix(f"{GLUE}%")
+    return f"{bare}{GLUE}±{GLUE}{metric.text(value.error)}"
+
+
+def in_words(compared: Paired, metric: Metric) -> str:
+    """Return a mean difference, its error and how sure it is: ``+0.1 ± 0.0 (...; p = 0.03)``."""
+    difference = compared.difference
+    text = metric.text(difference.value, True)
+    if difference.count > 1:
+        low, high = metric.text(compared.low, True), metric.text(compared.high, True)
+        text += f" ± {metric.text(difference.error)} (95 % confidence interval {low} to {high}, "
+        text += f"permutation test {p_text(compared.permutation)})"
+    return text

@@ -1,136 +1,217 @@
-"""``make status``: what of a collection is built, what is stale and why, scores so far."""
+"""``make status``: all experiments below a folder of outputs, best first, and what is stale.
+
+A result is stale if the command that made it would make another one now: other settings, data or
+code. Of the experiment that the command line names, its other flags count, too.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from lib.files.errors import DataError, one_line_errors
+from lib import settings
+from lib.files.artifacts import fingerprint_value
+from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.schema import expect
-from lib.files.terminal import counted, duration, paint, table
-from lib.ranking.metrics import Metric
-from lib.report.experiment import SECTIONS, Experiment, read_experiment
-from lib.report.stale import Part, stale_parts
-from lib.report.words import with_error
-from lib.runs.code import STAGES
+from lib.files.terminal import counted, paint, printable, table
+from lib.report.experiment import Experiment, read_experiment
+from lib.report.statistics import with_error
 from lib.runs.identity import Run
 from lib.runs.make import all_flags, run_of
 
+SHOWN = 3  # files or settings that are named, before it is "and n more"
+NO_DIFFERENCE = ("collection", "model", "experiment", "threads", "device")
+OF_ONE_RUN = re.compile("--(fold|jobs)(=|$)")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One experiment.
+
+    Attributes:
+        experiment: what its folder has.
+        model: its name.
+        given: settings that its command gave.
+        state: what is stale, and why; empty if nothing is.
+    """
+
+    experiment: Experiment
+    model: str
+    given: str
+    state: str
+
+    def mean(self, section: str) -> float | None:
+        """Return the number that counts of a section, if there is one."""
+        average = self.experiment.mean(section, self.experiment.kind.main.key)
+        return average.value if average.count else None
+
+    def order(self) -> tuple[bool, float, str]:
+        """Return what puts better experiments first, and those without a number last."""
+        test = self.mean("test")
+        score = self.mean("validation") if test is None else test
+        sign = -1 if self.experiment.kind.main.higher_is_better else 1
+        return score is None, sign * (score or 0.0), self.experiment.folder.name
+
 
 def main() -> None:
-    """Print the state of a collection."""
-    making = run_of(all_flags(__doc__).parse_args())
-    print(status(making, stale_parts(making)))
+    """Print the table."""
+    args = all_flags(__doc__).parse_args()
+    print(status(args, sys.argv[1:]))
 
 
-def status(making: Run, parts: Sequence[Part]) -> str:
-    """The state of a collection as text for a terminal.
+def status(args: argparse.Namespace, command: Sequence[str]) -> str:
+    """Return the table of all experiments as text for a terminal.
 
     Args:
-        making: what make would make results from.
-        parts: what it would make, with why it would be made again.
+        args: of a command line with :func:`lib.runs.make.all_flags`.
+        command: the same, not parsed.
     """
-    folder = making.folder
-    if not folder.is_dir():
-        variables = {"COLLECTION": "collection", "MODEL": "model", "EXPERIMENT": "experiment"}
-        values = {name: getattr(making.settings, setting) for name, setting in variables.items()}
-        named = " ".join(f"{name}={value}" for name, value in values.items() if value)
-        return f"{folder}: nothing is built yet; make all {named} builds it"
-    experiment = read_experiment(folder, every=True)
-    title = paint(folder.name, "bold") + f"   {folder}/"
-    if experiment.name():
-        title += f"   experiment {experiment.name()}"
-    blocks = [title, _stages(parts)]
-    blocks += [block for block in (_under_way(parts), _scores(experiment)) if block]
-    return "\n\n".join(blocks)
-
-
-def _stages(parts: Sequence[Part]) -> str:
-    lines = [paint(f"{'stage':<12}{'folds':>7}{'made':>18}   state", "bold")]
-    for stage in STAGES:
-        of_stage = _of(parts, stage)
-        built = [part for part in of_stage if part.built]
-        stale = [part for part in built if part.why]
-        state, colour = _state(len(of_stage), len(built), len(stale))
-        when = max((part.time / 1e9 for part in built), default=0)
-        age = f"{duration(max(0.0, time.time() - when))} ago" if built else "-"
-        count = f"{len(built)} of {len(of_stage)}" if of_stage[0].fold is not None else ""
-        lines.append(f"{stage:<12}{count:>7}{age:>18}   {paint(state, colour)}")
-        reasons = dict.fromkeys(reason for part in stale for reason in part.why)
-        lines += [f"{'':<12}{line}" for line in reasons]
-    return "\n".join(lines)
-
-
-def _state(total: int, built: int, stale: int) -> tuple[str, str]:
-    if not built:
-        return "not built", "dim"
-    if stale:
-        return "stale" if stale == total else f"stale: {stale} of {total}", "yellow"
-    if built < total:
-        return f"{total - built} of {total} not built", "yellow"
-    return "up to date", "green"
-
-
-def _under_way(parts: Sequence[Part]) -> str:
-    """Folds whose training is running or was killed: how far they are."""
-    lines = []
-    for part in _of(parts, "train"):
-        state = part.files[0].parent / "state.safetensors"
-        if not state.exists():
-            continue
-        from lib.files import tensor_file  # late: torch takes seconds
-
+    wanted = settings.resolve(args).settings
+    named = args.outputs / wanted.results
+    blocks: dict[str, list[Row]] = {}
+    for folder in sorted(path for path in args.outputs.glob("*") if is_experiment(path)):
         try:
-            about = tensor_file.read_about(state)
-            progress = expect(about, {"progress": {"epochs": int}}, state)["progress"]
-        except DataError:
+            row = row_of(folder, args.outputs, command if folder == named else [])
+        except UserError as error:
+            print(f"warning: left out: {in_one_line(error)}", file=sys.stderr)
             continue
-        ago = duration(max(0.0, time.time() - state.stat().st_mtime))
-        lines.append(
-            f"fold {part.fold}: {counted(progress['epochs'], 'epoch')} trained, saved {ago} ago; "
-            f"running, or it goes on from there"
+        blocks.setdefault(row.experiment.collection, []).append(row)
+    text = [_block(collection, sorted(rows, key=Row.order)) for collection, rows in blocks.items()]
+    if not is_experiment(named):
+        values = {name: getattr(wanted, name) for name in ("collection", "model", "experiment")}
+        typed = " ".join(f"{name.upper()}={value}" for name, value in values.items() if value)
+        text.append(f"{named}: nothing is built yet; make all {typed} builds it")
+    return "\n\n".join(text)
+
+
+def is_experiment(folder: Path) -> bool:
+    """Return whether a folder has results of a collection, be it one fold."""
+    name = re.split("[@+]", folder.name)[0]
+    return name in settings.COLLECTIONS and any(folder.glob("fold_*"))
+
+
+def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
+    """Return the row of an experiment.
+
+    Args:
+        folder: of its results.
+        outputs: all of them.
+        also: flags, beside those of the command that made it.
+    """
+    experiment = read_experiment(folder, every=True)
+    records = [r for name, r in sorted(experiment.stages.items()) if name != "preprocess"]
+    recorded = next((r["command"] for r in records if "command" in r), [])
+    collection, _, rest = folder.name.partition("@" if "@" in folder.name else "+")
+    model, _, name = rest.partition("+") if "@" in folder.name else ("", "", rest)
+    words = ["--collection", collection, *(["--model", model] if model else [])]
+    words += [*(["--experiment", name] if name else []), *recorded, *also]
+    args = all_flags("").parse_args([*_of_all_folds(words), "--outputs", str(outputs)])
+    run = run_of(args)
+    if args.folds is None and experiment.blended:
+        run = replace(run, folds=len(experiment.measured))
+    values = settings.resolve(args).given(settings.COMMAND_LINE, str(args.settings))
+    given = [f"{key} {value}" for key, value in values.items() if key not in NO_DIFFERENCE]
+    return Row(experiment, run.settings.model, listed(given), state_of(run))
+
+
+def state_of(run: Run) -> str:
+    """Return what of an experiment is not there or stale, and why; empty if nothing is."""
+    for stage, fold in run.parts():
+        of_fold = "" if fold is None else f" of fold {fold}"
+        missing = [path for path in run.files(stage, fold) if not path.exists()]
+        if missing and stage == "train":
+            return f"fold {fold} is not trained{_progress(missing[0].parent)}"
+        if missing:
+            return f"{stage}{of_fold}: {listed([path.name for path in missing])} is missing"
+        if not run.up_to_date(stage, fold):
+            return f"{stage}: {reason(run, stage, fold)}"
+    return ""
+
+
+def reason(run: Run, stage: str, fold: int | None) -> str:
+    """Return why a stage would make again what is there, in a few words."""
+    now, before = run.made_from(stage, fold), run.record(stage, fold).get("made_from")
+    stated = run.stated(stage, fold)
+    if stated == fingerprint_value(now):
+        return f"raw files changed: {listed(run.other_raw_files())}"
+    if not isinstance(before, dict) or fingerprint_value(before) != stated:
+        return "its files were edited, or no record says what it was made from"
+    return "; ".join(differences(before, now)) or "after a stage that is another one now"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what differs between two accounts of what results are made from, in words."""
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if old == new or name in ("trained", "scores"):  # the stage before is another one
+            continue
+        if name in ("settings", "code"):
+            keys = sorted(key for key in old | new if old.get(key) != new.get(key))
+            changes = [f"{k} {_value(old.get(k))} → {_value(new.get(k))}" for k in keys]
+            yield listed(changes) if name == "settings" else f"code: {listed(keys)}"
+        else:
+            yield f"other {name.replace('_', ' ')}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return a few names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _block(collection: str, rows: Sequence[Row]) -> str:
+    main = rows[0].experiment.kind.main
+    cells = []
+    for row in rows:
+        averages = (row.experiment.mean(s, main.key) for s in ("validation", "test"))
+        scores = [with_error(main, average) if average.count else "–" for average in averages]
+        cells.append(
+            [row.experiment.folder.name, row.model, str(len(row.experiment.folds)), *scores]
         )
-    return "\n".join(lines)
+    head = [f"{collection}: {main.name}", "model", "folds", "validation", "test"]
+    titles, *lines = table(cells, head).splitlines()
+    width = max(map(len, lines))
+    for place, row in enumerate(rows):
+        state = printable(row.state or "up to date")
+        state = paint(state, "yellow" if row.state else "green")
+        given = printable(f"{row.given}; " if row.given else "")
+        lines[place] = f"{lines[place]:<{width}}   {given}{state}"
+    return "\n".join([titles, *lines])
 
 
-def _scores(experiment: Experiment) -> str:
-    kind, blocks = experiment.kind, []
-    main = kind.main
-    rows = []
-    for fold, metrics in experiment.folds.items():
-        last, best = metrics.get("last", {}), metrics.get("best", {})
-        mark = "blended" if fold in experiment.blended else ""
-        texts = [main.text(side.get(main.key)) for side in (last, best)]
-        epoch = f"{best['epoch']:g} of {last.get('epoch', 0):g}" if best else "–"
-        rows.append([f"fold {fold}", *texts, epoch, mark])
-    if rows:
-        head = [f"validation {main.name}", "last", "best", "best epoch", ""]
-        blocks.append(table(rows, head))
-    names = ["network", kind.baseline.name, kind.ceiling.name]
-    blocks.append(_means(experiment, main.name, (main, kind.baseline, kind.ceiling), names))
-    if any(experiment.values(section, gain.key) for section in SECTIONS for gain in kind.gains):
-        names = [gain.name for gain in kind.gains]
-        blocks.append(_means(experiment, "gain over the compiler", kind.gains, names))
-    return "\n\n".join(block for block in blocks if block)
+def _of_all_folds(words: Sequence[str]) -> Iterator[str]:
+    """Yield a stage's flags without those of one of its runs."""
+    skip = False
+    for word in words:
+        own = OF_ONE_RUN.match(word)
+        if not skip and not own:
+            yield word
+        skip = bool(own) and "=" not in word
 
 
-def _means(
-    experiment: Experiment, title: str, shown: Sequence[Metric], names: Sequence[str]
-) -> str:
-    """Means over the graphs of each section that stage 4 measured; empty if there is none."""
-    rows = []
-    for section in filter(experiment.metrics_of, SECTIONS):
-        texts = []
-        for metric in shown:
-            average = experiment.mean(section, metric.key)
-            texts.append(with_error(metric, average) if average.count else "–")
-        rows.append([section, str(len(experiment.metrics_of(section))), *texts])
-    head = [f"{title} by stage 4", f"{experiment.kind.item}s", *names]
-    return table(rows, head) if rows else ""
+def _progress(folder: Path) -> str:
+    """Return how far a training is that runs, or was killed."""
+    path = folder / "state.safetensors"
+    if not path.exists():
+        return ""
+    from lib.files import tensor_file  # late: torch takes seconds
+
+    try:
+        about = tensor_file.read_about(path)
+        epochs = expect(about, {"progress": {"epochs": int}}, path)["progress"]["epochs"]
+    except DataError:
+        return ""
+    return f": {counted(epochs, 'epoch')} so far"
 
 
-def _of(parts: Sequence[Part], stage: str) -> list[Part]:
-    return [part for part in parts if part.stage == stage]
+def _value(value: Any) -> str:
+    """Return a setting's value; of folds, how many there are."""
+    return str(len(value) if isinstance(value, list) else value)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,17 @@ from pathlib import Path
 
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.files.terminal import printable
 from lib.runs.tracking import has_key
+
+SECONDS = 300  # for one run
+ADVICE = {  # by what W&B says
+    "previously created and deleted": (
+        "its run was deleted on the server (409); "
+        "wandb sync --id NEW FOLDER uploads it as another, or delete the folder"
+    ),
+    "401": "the server refuses the key (401); wandb login saves another",
+}
 
 
 def main() -> None:
@@ -29,15 +39,29 @@ def main() -> None:
             f"{len(runs)} runs wait in {outputs}/wandb, but there is no key: set WANDB_API_KEY, or "
             f"run {Path(sys.executable).parent}/wandb login"
         )
-    for run in runs:  # a damaged run would keep W&B from the other runs
-        subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes", str(run)])
-    left = [run for run in runs if not _is_synced(run)]
+    left = {run: why for run in runs if (why := upload(run))}  # one by one: some may be damaged
     print(f"wandb-sync: {len(runs) - len(left)} of {len(runs)} runs uploaded")
     if left:
-        raise UserError(
-            f"not uploaded: {', '.join(map(str, left))}: W&B says why above; delete what a kill "
-            "has damaged, and make wandb-sync again"
+        whys = "; ".join(f"{run}: {why}" for run, why in left.items())
+        raise UserError(f"not uploaded: {whys}")
+
+
+def upload(run: Path) -> str:
+    """Upload a run; returns why it is not uploaded, or nothing."""
+    command = [sys.executable, "-m", "wandb", "sync", "--yes", str(run)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=SECONDS
         )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {SECONDS} s; make wandb-sync again tries again"
+    if _is_synced(run):
+        return ""
+    said = done.stdout + done.stderr
+    known = (advice for words, advice in ADVICE.items() if words in said)
+    lines = said.strip().splitlines()
+    last = printable(lines[-1].strip())[:200] if lines else f"exit code {done.returncode}"
+    return next(known, f"W&B says: {last}; delete what a kill has damaged")
 
 
 def waiting(outputs: Path) -> list[Path]:

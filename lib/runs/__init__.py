@@ -1,1 +1,1 @@
-"""What a run leaves behind: its record, its W&B run, what it came from, the memory it took."""
+"""A run of a stage: its command line and record, the identity of its results, its W&B run."""

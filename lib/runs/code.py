@@ -44,7 +44,7 @@ NO_RESULT = (
     *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/report/"),
     *("lib/ranking/metrics.py", "lib/programs/metrics.py"),
 )
-READ_BY_MODULES = (".cpp", ".h", ".html", ".css", ".js")  # of the same folder
+READ_BY_MODULES = (".cpp", ".h", ".html", ".css", ".js", ".mplstyle")  # of the same folder
 C_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DIGITS = 16  # of a fingerprint
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json
-from lib.files.errors import DataError
+from lib.files.errors import DataError, UserError
 from lib.files.results import read_fold_metrics
 from lib.runs.code import STAGES, code_for
 from lib.settings import Settings, described
@@ -211,8 +211,21 @@ class Run:
 
     @cached_property
     def raw_files(self) -> dict[str, list[int]]:
-        """Bytes and time of each raw file, by split and name; none if there is no root."""
+        """The state of each raw file when it was first asked for; none if there is no root."""
+        return self._raw_files_now()
+
+    def _raw_files_now(self) -> dict[str, list[int]]:
         return sizes_and_times(*self.root, self.settings.folder) if self.root else {}
+
+    def check_raw_files(self) -> None:
+        """Raise a UserError if a raw file came, went or changed since :attr:`raw_files` was read.
+
+        Call it before and after the files are read.
+        """
+        before, now = self.raw_files, self._raw_files_now()
+        for name in sorted({**before, **now}):
+            if before.get(name) != now.get(name):
+                raise UserError(f"{self.path_of(name)}: changed while stage 1 ran; run it again")
 
     def contents(self, earlier: Mapping[str, str]) -> dict[str, str]:
         """Return the fingerprint of each raw file; those in ``earlier`` are not read."""

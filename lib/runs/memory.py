@@ -1,7 +1,8 @@
-"""How much memory there is, and what is reported when it is not enough."""
+"""The memory that there is, and the one line that is reported if it is not enough."""
 
 from __future__ import annotations
 
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +13,14 @@ import torch
 
 from lib.files.errors import UserError
 
-OVERHEAD = 1 << 28  # of the process beside tensors: what may be allocated on top of the limit
+OVERHEAD = 1 << 28  # of the process besides tensors, which may be allocated on top of the limit
+CACHED = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 REFUSALS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "out of memory")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a step is expected to take.
+    """The memory that a step is expected to take.
 
     Attributes:
         bytes: of activations, with those that gradients need; 0 if nobody knows.
@@ -38,10 +40,10 @@ class Estimate:
 
 
 @contextmanager
-def out_of_memory_told(
+def memory_errors(
     estimate: Estimate | None, device: torch.device, announced_by: str = ""
 ) -> Iterator[None]:
-    """Within the block, more memory than there is becomes an error of one line.
+    """Turn a want of memory within the block into an error of one line.
 
     Linux promises memory that it does not have and then kills who uses it. So the process may
     only take what is free now (or the estimate's limit), and is refused more.
@@ -73,7 +75,7 @@ def out_of_memory_told(
 
 
 def gigabytes(count: float) -> str:
-    """Bytes in GB, or in MB if there are few."""
+    """Return bytes in GB, or in MB if there are few."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
@@ -92,8 +94,35 @@ def _limited(allowed: int) -> Iterator[None]:
 
 
 def free_memory() -> int:
-    """Bytes that a process may take without swapping; 0 if nobody says."""
-    return _kilobytes(Path("/proc/meminfo"), "MemAvailable:")
+    """Return the bytes that this process may take without swapping; 0 if nothing says so.
+
+    That is the least of what the machine has, and of what its control groups (a container's) allow.
+    """
+    free = [_kilobytes(Path("/proc/meminfo"), "MemAvailable:"), *_free_in_groups()]
+    return min([count for count in free if count], default=0)
+
+
+def _free_in_groups(root: Path = Path("/")) -> Iterator[int]:
+    """What the control groups of this process leave free, of version 1 and of version 2."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        names = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
+        group = top / path.strip("/")
+        for folder in {top, group, *(one for one in group.parents if one.is_relative_to(top))}:
+            limit, used = (_read(folder / f"memory.{name}").strip() for name in names)
+            cached = CACHED.search(_read(folder / "memory.stat"))
+            if limit.isdecimal() and used.isdecimal():
+                yield max(1, int(limit) - int(used) + (int(cached[1]) if cached else 0))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _private() -> int:
@@ -102,8 +131,5 @@ def _private() -> int:
 
 
 def _kilobytes(path: Path, name: str) -> int:
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)
+    lines = (line.split() for line in _read(path).splitlines())
+    return next((int(line[1]) * 1024 for line in lines if line[0] == name), 0)

@@ -1,4 +1,4 @@
-"""What a result came from: code, data, settings, versions."""
+"""Provenance of results: commit, versions, machine."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from typing import Any
 
 from lib.files.artifacts import fingerprint_value
 from lib.files.processor import processor
-from lib.runs.code import ROOT, code_for
+from lib.runs.code import NO_RESULT, ROOT, code_for, code_of
 from lib.settings import Settings
 
 PACKAGES = ("torch", "numpy", "polars", "scipy")
 
 
-def run_identity(about: Any, settings: Settings, *programs: str) -> str:
-    """Fingerprint of what depends on a training: ``about``, and the code that trains.
+def run_identity(metadata: Any, settings: Settings, *programs: str) -> str:
+    """Return the fingerprint of a training outside of the stages.
 
     Args:
-        about: settings and data.
+        metadata: settings and data.
         settings: of the model.
-        programs: whose code counts as well, such as ``lib/programs/adapt/__main__.py``.
+        programs: files whose code counts besides that of stage 2.
     """
-    return fingerprint_value({"about": about, "code": code_for("train", settings, *programs)})
+    code = {**code_for("train", settings), **code_of(*programs, aside=NO_RESULT)}
+    return fingerprint_value({"metadata": metadata, "code": code})
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results depend on."""
+    """Return versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def commit() -> str:
-    """The commit of this code, ``-dirty`` if it was changed since; empty where git cannot tell."""
+    """Return the commit of this code, ``-dirty`` if it was changed since; empty where git cannot
+    tell.
+    """
     described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(ROOT.parent), "GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -45,7 +48,7 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the stage ran on: processor, the cores it may use, operating system."""
+    """Return the processor, the cores that a stage may use, and the operating system."""
     return {
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),

@@ -10,14 +10,16 @@ report, ``make status`` and ``make compare``: together with the results, or at t
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from lib import settings
@@ -32,6 +34,7 @@ from lib.files.errors import one_line_errors
 from lib.files.locks import only_writer
 from lib.files.named import named
 from lib.files.schema import expect
+from lib.runs.code import ROOT, SCRIPTS
 from lib.runs.identity import Run, part_of, record_path, state_of
 from lib.runs.provenance import commit, machine, versions
 from lib.runs.tracking import Tracker
@@ -54,7 +57,7 @@ RECORD = {  # the parts of one that are read
     "identity?": str,  # of the results, see lib/runs/identity.py
     "made_from?": dict,
     "files?": {str: [int]},  # of results, see state_of there
-    "raw?": {str: [int]},  # of stage 1: size and time of each raw file
+    "raw?": {str: [int]},  # of stage 1: sizes_and_times of raw files
     "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }
@@ -74,6 +77,16 @@ def run(name: str, main: Callable[[Stage], None], description: str | None) -> No
         with Stage(name, arguments, settings.resolve(arguments)) as stage:
             if not stage.up_to_date():
                 main(stage)
+
+
+@cache
+def stage_script(stage: str) -> ModuleType:
+    """Return a stage script as a module, for those who do as it does; nothing is run."""
+    spec = importlib.util.spec_from_file_location(f"stage_{stage}", ROOT / SCRIPTS[stage])
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
 
 
 def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
@@ -255,7 +268,7 @@ class Stage:
 
 
 def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
-    """The run's id in W&B, where one has letters, digits and dashes."""
+    """Return the run's id in W&B, where one has letters, digits and dashes."""
     learned = {"settings": described(settings), "data": data}
     digits = fingerprint_value({**learned, "made": identity})
     results = settings.results.replace("@", "-").replace("+", "-")
@@ -263,7 +276,7 @@ def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
 
 
 def experiment_name(settings: Mapping[str, Any], data: str) -> str:
-    """What runs are grouped by, within a collection, where nobody has named it.
+    """Return the name of an experiment that nobody has named: W&B groups runs by it.
 
     A short fingerprint of what the network was trained with and on, so that another learning rate
     is another experiment. Stage 1's run is in the group of the first that its cache was made for.
@@ -273,32 +286,32 @@ def experiment_name(settings: Mapping[str, Any], data: str) -> str:
 
 
 def _tags(settings: Settings, data: str, fold: int | None) -> list[str]:
-    """What W&B can filter runs of all groups by: all runs on the same cache, of a model, ..."""
+    """Return tags, by which W&B filters runs of all groups: by cache, model, fold."""
     tags = [f"data-{data[:NAME_DIGITS]}", settings.collection, settings.model]
     return tags if fold is None else [*tags, f"fold-{fold}"]
 
 
 def _bests(settings: Settings) -> dict[str, str]:
-    """Whether the highest or the lowest point of a training's curve is its best, by its name."""
+    """Return by the name of each curve whether its highest or lowest point is its best."""
     metrics = named(SYSTEMS[settings.kind].ranking).metrics
     ways = {f"validation/{m.key}": "max" if m.higher_is_better else "min" for m in metrics}
     return ways | {"train/loss": "min"}
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What a stage left of a run; :class:`lib.files.errors.DataError` if that is no such record."""
+    """Return the record of a run; raises DataError if the file is none."""
     return expect(read_json(path), RECORD, path, advice="what a stage records")
 
 
 def process_seconds() -> float:
-    """Wall-clock seconds since this process began, its imports included."""
+    """Return wall-clock seconds since this process began, its imports included."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     up = float(Path("/proc/uptime").read_text().split()[0])
     return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory() -> int:
-    """Bytes that this process has held at most.
+    """Return the most bytes that this process has held.
 
     Not what ``getrusage`` says: that counts what the process that started this one had held.
     """

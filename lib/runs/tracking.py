@@ -63,7 +63,7 @@ class Tracker:
         announces: bool = False,
     ):
         self.bests, self.announces = dict(bests or {}), announces
-        self.about: dict[str, Any] = {
+        self.arguments: dict[str, Any] = {
             "project": os.environ.get("WANDB_PROJECT") or PROJECT,
             "job_type": job_type,
             "group": group,
@@ -79,12 +79,12 @@ class Tracker:
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
-        asked = os.environ.get("WANDB_MODE", "")
-        if asked == "disabled":
+        mode = os.environ.get("WANDB_MODE", "")
+        if mode == "disabled":
             return self
-        if asked and asked not in MODES:
+        if mode and mode not in MODES:
             expected = "must be online, offline or disabled"
-            print(f"warning: WANDB_MODE={asked}: {expected}; W&B is off", file=sys.stderr)
+            print(f"warning: WANDB_MODE={mode}: {expected}; W&B is off", file=sys.stderr)
             return self
         self._attempt(self._start)
         return self
@@ -138,14 +138,14 @@ class Tracker:
         self.finish(kind is not None)
 
     def _start(self) -> None:
-        folder = Path(self.about["dir"])
+        folder = Path(self.arguments["dir"])
         folder.mkdir(parents=True, exist_ok=True)
-        # Artifacts wait for their upload, and logs are written, beside the runs and not in the
+        # Artifacts wait for their upload, and logs are written, next to the runs and not in the
         # user's home, which may be full or read-only.
         for name, part in {"DATA": "staging", "CACHE": "cache"}.items():
             os.environ.setdefault(f"WANDB_{name}_DIR", str((folder / "wandb" / part).resolve()))
         if sweep := os.environ.get("WANDB_SWEEP_ID"):
-            self.about["tags"].append(f"sweep-{sweep}")
+            self.arguments["tags"].append(f"sweep-{sweep}")
         for name in OF_A_SWEEP:
             os.environ.pop(name, None)
         self.mode, why = mode_of_runs()
@@ -178,11 +178,14 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        return wandb.init(mode=self.mode, settings=quiet, **self.about)  # type: ignore[arg-type]
+        return wandb.init(mode=self.mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
 
     def _is_unreachable(self) -> bool:
-        """Whether a stage of the same make has waited for the server before."""
-        make, note = os.environ.get("TGRAPH_MAKE"), Path(self.about["dir"], "wandb", UNREACHABLE)
+        """Return whether a stage of the same make has waited for the server before."""
+        make, note = (
+            os.environ.get("TGRAPH_MAKE"),
+            Path(self.arguments["dir"], "wandb", UNREACHABLE),
+        )
         return bool(make) and note.is_file() and note.read_text() == make
 
     def _init_otherwise(self, error: Exception) -> wandb.Run:
@@ -194,9 +197,9 @@ class Tracker:
 
         wandb.teardown()  # or the run's id would be in use
         if "previously created and deleted" in str(error):
-            self.about["id"] += f"-{secrets.token_hex(2)}"
+            self.arguments["id"] += f"-{secrets.token_hex(2)}"
             return self._init()
-        self.mode, folder = "offline", Path(self.about["dir"], "wandb")
+        self.mode, folder = "offline", Path(self.arguments["dir"], "wandb")
         refused = re.search(r"\b40[13]\b|permission denied|unauthori[sz]ed", str(error), re.I)
         what = "does not accept the key" if refused else "does not answer"
         if not refused:
@@ -236,7 +239,7 @@ def _first_line(error: Exception) -> str:
 
 
 def wandb_table(rows: pl.DataFrame) -> wandb.Table:
-    """A table for W&B; told its columns' types, it takes a fifth of the time.
+    """Return a table for W&B; with types of its columns it takes a fifth of the time.
 
     W&B keeps tables as JSON, which has no way to write what is missing or not finite: ``None``
     stands there instead.
@@ -249,14 +252,15 @@ def wandb_table(rows: pl.DataFrame) -> wandb.Table:
 
 
 def _kind(kind: pl.DataType) -> type:
-    """W&B's type of a column."""
+    """Return W&B's type of a column."""
     return float if kind.is_numeric() else bool if kind == pl.Boolean else str
 
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a training's history as a point to log: ``train/...`` and ``validation/...`` by
-    ``epoch``, so that the folds of a group overlay. How long it took, and how fast it was, are in
-    ``time/...``, which W&B draws no panels of by itself."""
+    """Return a row of a training's history as a point to log: ``train/...`` and ``validation/...``
+    by ``epoch``, so that the folds of a group overlay. How long it took, and how fast it was, are
+    in ``time/...``, which W&B draws no panels of by itself.
+    """
     point = {}
     for key, value in row.items():
         if key.endswith(("second", "seconds")):
@@ -273,8 +277,10 @@ def mode_of_runs() -> tuple[str, str]:
     """Return how W&B keeps runs, ``online``, ``offline`` or ``disabled``, and why."""
     import wandb  # late: it takes a second
 
+    if os.environ.get("WANDB_MODE") == "":
+        del os.environ["WANDB_MODE"]  # which W&B refuses
     settings = wandb.setup().settings
-    if settings.mode != "online" or os.environ.get("WANDB_MODE"):
+    if settings.mode != "online" or "WANDB_MODE" in os.environ:
         return settings.mode, "as W&B's settings say"
     if has_key():
         return "online", "W&B has a key"

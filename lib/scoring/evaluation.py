@@ -1,4 +1,4 @@
-"""How good the scores are, next to the baseline and the ceiling."""
+"""Metrics of the scores, of the baseline and of the ceiling."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ranking.kinds import Kind, kind_of
+from lib.ranking.measures import Measures, measures_of
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
 from lib.ranking.rounds import repeated_ceiling
 from lib.ranking.truth import ALIKE, CachedLabels, Truth, column_by_graph
-from lib.scoring.ending import Blended, Ending, Write
+from lib.scoring.ensemble import Blended, Ensemble, Write
 from lib.scoring.folds import read_folds
 from lib.scoring.submission import submission_lines, write_submission
 from lib.settings import Settings
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
-    """How far each graph's labels agree with themselves, see :func:`lib.ranking.rounds.ceiling`.
+    """Return the ceiling of each graph, see :func:`lib.ranking.rounds.ceiling`.
 
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
@@ -37,7 +37,7 @@ def evaluate_all(
     blended: Mapping[str, pl.DataFrame],
     cache: Cache,
     measurements: pl.DataFrame | None,
-    kind: Kind,
+    kind: Measures,
 ) -> dict[str, dict[str, Any]]:
     """:func:`evaluate` of each section's blended scores, by section."""
     truth, ceiling = Truth(CachedLabels(cache), measurements), ceilings(measurements)
@@ -49,7 +49,7 @@ def evaluate(
     cache: Cache,
     truth: Truth,
     ceiling: dict[str, float],
-    kind: Kind,
+    kind: Measures,
 ) -> dict[str, Any]:
     """Metrics of each graph and their means.
 
@@ -96,18 +96,21 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[M
 
 
 def submission(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
-    """What writes the submission of blended scores, and what it has, in words."""
+    """Return a function that writes the submission of blended scores, and its content in words."""
     counts = {name: cache.counts[name] for name in cache.names("test")}
-    listed = kind_of(settings.collection).listed
+    listed = measures_of(settings.collection).listed
     lines = submission_lines(blended["test"], settings.identifier, counts, listed)
     return lambda path: write_submission(path, lines), f"{len(lines)} test graphs"
 
 
-ENDING = Ending(
+ENSEMBLE = Ensemble(
     read=read_folds,
     table=submission,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(
-        blended, cache, apart, kind_of(settings.collection, getattr(settings, "hardware", "cpu"))
+        blended,
+        cache,
+        apart,
+        measures_of(settings.collection, getattr(settings, "hardware", "cpu")),
     ),
-    summary=lambda sections, name: summary_table(sections, kind_of(name).columns),
+    summary=lambda sections, name: summary_table(sections, measures_of(name).columns),
 )

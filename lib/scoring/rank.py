@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib import settings
-from lib.files.errors import UserError, one_line_errors
+from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
+from lib.files.terminal import printable
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
-from lib.scoring.timing import Timings, time_best
+from lib.scoring.timing import Timings, check_timeable, time_best
 from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_of_gain
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
@@ -41,6 +44,7 @@ from lib.tpugraphs.program import (
 )
 from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
+SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
 DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
@@ -66,6 +70,12 @@ class Ranking:
     def best(self, count: int) -> list[int]:
         """The ``count`` configurations of lowest score; ties by position."""
         return np.argsort(self.scores, kind="stable")[:count].tolist()
+
+    def shown(self, count: int, timings: Timings | None = None) -> list[int]:
+        """Return the ``count`` configurations to show: those that ran by their time, and after
+        them those of lowest score."""
+        timed = timings.fastest if timings else []
+        return [*timed, *(c for c in self.best(len(self.scores)) if c not in timed)][:count]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -123,8 +133,13 @@ def rank_programs(
 
 
 def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
-    """The program of a file with its layouts; see :func:`rank_programs`."""
+    """Return the program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
+    if program.module and any(f.field_number == SCHEDULE for f in UnknownFieldSet(program.module)):
+        before = re.sub(r"\w*after_optimizations", "before_optimizations", path.name)
+        what = "the module before, whose layouts can be chosen"
+        what += f": {path.with_name(before)}" if before != path.name else ""
+        raise DataError(path, "module", "one that XLA has optimized", what)
     if isinstance(candidates, Path):
         program = with_candidates(program, candidates)
     if not len(program.graph.config_runtime) and not isinstance(candidates, Request):
@@ -146,17 +161,17 @@ def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
-    """What a configuration sets: ``node, name, opcode, output, input, kernel`` of each site, and of
-    the best one the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
+    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``; of the
+    best one also the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
     """
     program, graph, rows = ranking.program, ranking.program.graph, []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
-        about = {"node": int(node), "name": program.names[node] if program.names else None}
-        about["opcode"] = opcode_name(graph.node_opcode[node])
-        rows.append(about | layouts(features))
+        site = {"node": int(node), "name": program.names[node] if program.names else None}
+        site["opcode"] = opcode_name(graph.node_opcode[node])
+        rows.append(site | layouts(features))
     if [config] == ranking.best(1):
         shares = shares_of_gain(ranking.ensemble, program, config)
         for row, share in zip(rows, shares, strict=False):  # there may be none
@@ -165,21 +180,27 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
 
 
 def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dict[str, Any]:
-    """The best configurations for machines, as values of JSON."""
+    """Return the best configurations for machines, as values of JSON."""
     runtimes, ranks = ranking.program.graph.config_runtime, ranking.ranks
+
+    def clock(config: int) -> dict[str, Any]:
+        if timings is None:
+            return {}
+        return {"timed_ns": timings.of.get(config), "within_noise": timings.within_noise(config)}
+
     top = [
         {
             "rank": int(ranks[config]),
             "config": config,
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
-            **({"timed_ns": timings.of.get(config)} if timings else {}),
+            **clock(config),
             **_details(ranking, config),
         }
-        for config in ranking.best(count)
+        for config in ranking.shown(count, timings)
     ]
     chosen, compilers = ranking.ensemble.settings, ranking.compilers_own
-    clock = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
+    whole = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
     return {
         "program": ranking.program.graph.name,
         "collection": chosen.collection,
@@ -187,7 +208,7 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         "configurations": len(ranking.scores),
         "unit": UNITS[chosen.blending],
         "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
-        **(clock or {}),
+        **(whole or {}),
         "top": top,
     }
 
@@ -199,9 +220,10 @@ def _details(ranking: Ranking, config: int) -> dict[str, Any]:
 
 
 def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str:
-    """The best configurations for people: a line a site that they constrain, or of tile bounds."""
+    """Return the best configurations for people: a line for each site that they constrain, or of
+    tile bounds. Those that were timed come first, fastest first."""
     lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
-    for config in ranking.best(count):
+    for config in ranking.shown(count, timings):
         runtime = int(ranking.program.graph.config_runtime[config])
         text = f"score {ranking.scores[config]:.{DIGITS}f}"
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
@@ -211,40 +233,45 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
     place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
-        f"rank: {ranking.program.graph.name}: {len(ranking.scores):,} configurations scored by "
-        f"folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score is faster"
-        f"{place}"
+        f"rank: {printable(ranking.program.graph.name)}: {len(ranking.scores):,} configurations "
+        f"scored by folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score "
+        f"is faster{place}"
     )
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
 
 def _lines(details: dict[str, Any]) -> list[str]:
-    """What a configuration sets."""
+    """Return a line for each site that a configuration sets, or for its tile bounds."""
     if "sites" not in details:
         return ["    " + "  ".join(f"{key} {bound or CHOICE}" for key, bound in details.items())]
     every = details["sites"]
     shown = [site for site in every if any(site[t] for t in TENSORS)]
-    lines = [_site_line(site) for site in shown]
+    lines = []
+    for site in shown:
+        name = printable(site["name"] or f"node {site['node']}")
+        tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
+        gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
+        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip())
     if len(shown) < len(every):
         lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
     return lines
 
 
-def _site_line(site: Mapping[str, Any]) -> str:
-    name = site["name"] or f"node {site['node']}"
-    tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
-    gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
-    return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip()
+def timed(ranking: Ranking, count: int, python: Path) -> Timings | None:
+    """Return times of the best ``count``, one of each rank, and of the compiler's own choice.
 
-
-def timed(ranking: Ranking, count: int, python: Path) -> Timings:
-    """The clock's word on the best ``count``, one of each rank, beside the compiler's own."""
+    A program that XLA cannot run here has none, and a warning: its ranking stands.
+    """
     first: dict[int, int] = {}
     for config in ranking.best(len(ranking.scores)):
         if config != ranking.compilers_own:
             first.setdefault(int(ranking.ranks[config]), config)
-    best = [*first.values()][:count]
-    return time_best(ranking.program, best, ranking.ensemble.settings.hardware, python)
+    check_timeable(ranking.program, ranking.ensemble.settings.hardware, python)
+    try:
+        return time_best(ranking.program, [*first.values()][:count], python)
+    except UserError as error:
+        print(f"warning: not timed: {in_one_line(error)}", file=sys.stderr)
+        return None
 
 
 def main() -> None:
@@ -283,7 +310,7 @@ def main() -> None:
         print(json.dumps(rankings if rankings[1:] else rankings[0], indent=2))
     else:
         bundled = ", which are bundled; `make all` trains your own" * (folder.parent == BUNDLED)
-        print(f"rank: with the weights in {os.path.relpath(folder)}{bundled}")
+        print(f"rank: with the weights in {printable(os.path.relpath(folder))}{bundled}")
         print("\n\n".join(as_text(ranking, args.top, timings) for ranking in ranked))
 
 

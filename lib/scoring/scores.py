@@ -1,8 +1,7 @@
-"""Scores of one fold, with test-time permutations (TGraph paper, section 2.5.3)."""
+"""Scores of one fold as tables, a row a configuration and permutation."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -13,9 +12,8 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.models.common.input import input_of
-from lib.models.common.settings import LayoutCollection, TileCollection
 from lib.ranking.folds import splits_of_fold
-from lib.scoring.scoring import Scoring
+from lib.scoring.infer import Infer, PermutedScores
 from lib.settings import Settings
 
 SCHEMA = {
@@ -29,7 +27,7 @@ SCHEMA = {
 
 
 def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[str, str]]:
-    """``(split, graph)`` of everything that one fold scores.
+    """Return ``(split, graph)`` of everything that one fold scores.
 
     Splits are the fold's: ``valid`` is what it was validated on, ``train`` (only if
     ``settings.score_training``) what it learned from, ``test`` the source's test split.
@@ -41,39 +39,21 @@ def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[s
 
 
 def score_graphs(
-    network: nn.Module, cache: Cache, graphs: Iterable[tuple[str, str]], settings: Settings
+    network: nn.Module,
+    cache: Cache,
+    graphs: Iterable[tuple[str, str]],
+    settings: Settings,
+    permuted_scores: PermutedScores,
 ) -> Iterator[pl.DataFrame]:
-    """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
+    """Score each graph; yield a frame of ``SCHEMA``, a row a configuration and permutation."""
     network.eval()
     for split, name in graphs:
         graph = cache.graph(name)
-        yield _frame(split, graph, scores_of(network, graph, settings))
+        yield _frame(split, graph, permuted_scores(network, graph, settings))
 
 
-def scores_of(
-    network: nn.Module,
-    graph: CachedGraph | CachedKernel,
-    settings: LayoutCollection | TileCollection,
-) -> np.ndarray:
-    """Scores of a graph's distinct configurations under each permutation, (permutations, c).
-
-    A permutation changes which configurations share a batch, and nothing else: no network sees
-    their order. So only one is computed of a network whose scores do not depend on the batch, and
-    where one batch holds all configurations: further ones would repeat its scores.
-    """
-    seen, size = input_of(settings), settings.inference_configurations
-    ready = seen.prepare(graph, settings)
-    if stand_for_themselves(network, settings):
-        return seen.scores(network, ready, size, None)[None]
-    count = len(graph.runtime)
-    rounds = settings.permutations if count > size else 1
-    seed = [settings.seed, zlib.crc32(graph.name.encode())]
-    orders = [np.random.default_rng([*seed, index]).permutation(count) for index in range(rounds)]
-    return seen.groupings(network, ready, np.stack(orders), size)
-
-
-def stand_for_themselves(network: nn.Module, settings: Settings) -> bool:
-    """Whether a network's scores do not depend on which configurations share a batch."""
+def is_independent(network: nn.Module, settings: Settings) -> bool:
+    """Return whether scores do not depend on which configurations share a batch."""
     if input_of(settings).groupings is None:
         return True
     return not getattr(network, "compares_configurations", True)
@@ -95,7 +75,7 @@ def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) ->
     )
 
 
-SCORING = Scoring(
+INFER = Infer(
     to_score=graphs_to_score,
     frames=score_graphs,
     counts={

@@ -13,7 +13,7 @@ import polars as pl
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 
 HEADER = "ID,TopConfigs"
 MAX_BYTES = 1 << 30  # of a submission; that of all official graphs has 11 MB
@@ -98,7 +98,7 @@ def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
         order: (n,) the configurations it names.
         count: how many its graph has.
     """
-    kind = kind_of(name)
+    kind = measures_of(name)
     length = kind.length(count)
     inside = (order >= 0) & (order < count)
     distinct = len(np.unique(order))
@@ -109,9 +109,9 @@ def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
 
 
 def shortness(name: str, order: np.ndarray, count: int) -> str:
-    """How many configurations an entry names of those that it must, if it lacks some and nothing
+    """Return how many configurations an entry names of those it must, if it lacks some and nothing
     else is wrong with it; empty else. Arguments are those of :func:`check_entry`."""
-    length, inside = kind_of(name).length(count), (order >= 0) & (order < count)
+    length, inside = measures_of(name).length(count), (order >= 0) & (order < count)
     good = len(np.unique(order)) == len(order) < length and inside.all()
     return f"{len(order)} of {length}" if good else ""
 
@@ -120,7 +120,7 @@ def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
     """The metric that counts of a checked entry."""
     places = np.full(len(runtimes), len(order), np.int64)
     places[order] = np.arange(len(order))
-    return kind_of(name).main.compute(places, runtimes)
+    return measures_of(name).main.compute(places, runtimes)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, str]]:

@@ -1,4 +1,4 @@
-"""What a collection is, and every setting of it, once.
+"""Collections, and every setting of them, once.
 
 A setting has a default, and may have a value that suits some data better (``fits``). The settings
 of a model are a dataclass in ``lib/models/<model>/settings.py``, and the command line's help as

@@ -1,4 +1,4 @@
-"""What every collection's settings have, and how a setting is declared."""
+"""Settings that every collection has, and the way in which a setting is declared."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ BLENDINGS = ("mean", "standardized")  # the methods of lib/ranking/blending.py
 BLENDED = f"scale of the blended scores: {', '.join(BLENDINGS)}"
 OPTIMIZERS = ("adamw", "adam")  # lib/training/fold.py
 SCHEDULES = ("cosine", "cyclic")  # the functions of lib/training/schedule.py
+EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 ByData = Mapping[str, Mapping[str, Any]]  # values of settings, by a size or hardware of data
 EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)
@@ -40,30 +41,30 @@ def setting(
     search: Search | None = None,
     first: int = 2,
 ) -> Any:
-    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one. A
-    text is one of ``choices``, if there are any.
+    """Return a field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of
+    one. A text is one of ``choices``, if there are any.
 
     ``search`` is how ``make tune`` searches it, if it does; ``first`` is the first stage that reads
     it, whose results and those of later ones depend on it.
     One that does not change results is no part of what they are described by, see
     :func:`described`.
     """
-    about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
-    about |= {"changes_results": changes_results, "search": search, "first": first}
-    about |= {"choices": choices}
+    parse = _number_or(words) if words else type(default)
+    metadata: dict[str, Any] = {"help": help, "parse": parse, "choices": choices}
+    metadata |= {"changes_results": changes_results, "search": search, "first": first}
     if words or type(default) in (int, float):
-        about |= {"least": least, "most": most, "words": words}
-    return field(default=default, metadata=about)
+        metadata |= {"least": least, "most": most, "words": words}
+    return field(default=default, metadata=metadata)
 
 
 def choice(default: str, help: str, choices: tuple[str, ...]) -> Any:
-    """A field that is one of some words, which its help names and a search tries."""
+    """Return a field that is one of some words, which its help names and a search tries."""
     shown = f"{help}: {', '.join(choices)}"
     return setting(default, shown, choices=choices, search=among(*choices))
 
 
 def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
-    """What reads a flag that is a whole number or one of ``words``."""
+    """Return a parser of a whole number or one of ``words``."""
 
     def parse(text: str) -> int | str:
         return text if text in words else int(text)
@@ -73,7 +74,7 @@ def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
 
 
 def described(settings: DataclassInstance) -> dict[str, Any]:
-    """The settings that results depend on, by name: what tells one run from another.
+    """Return the settings that results depend on, by name.
 
     Args:
         settings: a :class:`Settings`, or another dataclass, of which all fields count.
@@ -86,10 +87,10 @@ def described(settings: DataclassInstance) -> dict[str, Any]:
 
 
 def wanted_range(setting: Field, value: Any) -> str:
-    """What a value must be and is not: empty if it is within its setting's bounds."""
-    about = setting.metadata
-    least, most = about.get("least"), about.get("most")
-    if least is None or most is None or value in about["words"] or least <= value <= most:
+    """Return the range that a value is not in; empty if it is within its setting's bounds."""
+    bounds = setting.metadata
+    least, most = bounds.get("least"), bounds.get("most")
+    if least is None or most is None or value in bounds["words"] or least <= value <= most:
         return ""
     if most >= MOST and not value > most:
         return f"at least {least:g}"
@@ -104,7 +105,7 @@ def check_heads(channels: int, heads: int) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What every kind of collection has; defaults are the paper's for official data.
+    """Settings of every kind of collection; defaults are the paper's for official data.
 
     Section numbers are those of the TGraph paper. Stages look up what they need for a
     collection by its ``kind`` (:mod:`lib.systems`).
@@ -116,7 +117,7 @@ class Settings:
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]
-    # What tells which layouts a pick's score is the sum of; empty where it is no sum.
+    # It splits the score of a pick into parts of its layouts; empty if a score is no sum.
     picks: ClassVar[str] = ""
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
@@ -125,13 +126,13 @@ class Settings:
     others_depend_on: ClassVar[tuple[str, ...]] = ()
     higher_is_better: ClassVar[bool] = True  # of that metric
     graphs: ClassVar[str] = "graphs"  # what people call them
-    table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
+    table: ClassVar[str] = "submission.csv"  # stage 4 writes it, besides metrics and report
     # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops, or
     # gains too little by it (2.5 % of a step of `tile`); on `any` device; or nowhere.
     scatter: ClassVar[str] = ""
     # What suits data better than the defaults. A class beats its bases, a hardware beats a size.
     fits: ClassVar[ByData] = {}
-    implied: ClassVar[ByData] = {}  # what a switch, by its name, sets beside itself
+    implied: ClassVar[ByData] = {}  # values that a switch sets, by its name
     hardware_of: ClassVar[tuple[str, ...]] = ("cpu", "tpu")  # whose programs it can learn from
     # It is the default only where a collection has so many programs, and why it is then.
     least_programs: ClassVar[int] = 0
@@ -170,7 +171,7 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        """Where the raw files are, below a data root's ``npz``."""
+        """The folder of the raw files, below a data root's ``npz``."""
         return folder_of(self.collection)
 
     @property
@@ -198,7 +199,7 @@ class Settings:
 
     @property
     def identifier(self) -> str:
-        """What a submission's IDs start with, such as ``layout:xla:default``."""
+        """The start of a submission's IDs, such as ``layout:xla:default``."""
         return self.collection.replace("-", ":")
 
     def check(self) -> None:

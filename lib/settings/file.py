@@ -27,7 +27,7 @@ from lib.settings.base import Settings, wanted_range
 MOST_BYTES = 1 << 20
 EXPECTED = "a TOML file of settings"
 SHOWN = 60  # characters of a value in a message
-CHOSEN = {"collection": "COLLECTION", "model": "MODEL"}  # what make calls what a run is of
+OF_THE_RUN = {"collection": "COLLECTION", "model": "MODEL"}  # and their variables of make
 VARIABLES = ("hops", "also", "experiment")  # settings that have a variable of make
 
 
@@ -45,24 +45,24 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
     fields = {
         setting.name: setting for setting in dataclasses.fields(kind) if "help" in setting.metadata
     }
-    chosen = {"collection": collection, "model": kind.model}
+    run = {"collection": collection, "model": kind.model}
     values: dict[str, Any] = {}
     for written, value in _parsed(path).items():
         name = written.replace("-", "_")
         if name in values:
             raise DataError(path, written, "it twice", "each setting once")
-        if name in chosen:
-            if value != chosen[name]:
-                hint = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
-                raise DataError(path, name, _shown(value), f"{chosen[name]!r}, the run's{hint}")
+        if name in run:
+            if value != run[name]:
+                hint = f", or {OF_THE_RUN[name]}={value} of make" if isinstance(value, str) else ""
+                raise DataError(path, name, _shown(value), f"{run[name]!r}, the run's{hint}")
         elif name not in fields:
-            raise _unknown(path, written, [*chosen, *fields], kind)
+            raise _unknown(path, written, [*run, *fields], kind)
         elif name in (*kind.cache_depends_on, *kind.others_depend_on, "experiment"):
             flag = f"--{name.replace('_', '-')}"
             flag += f" ({name.upper()} of make)" if name in VARIABLES else " (in ARGS of make)"
             raise DataError(path, written, "what paths of files go by", f"{flag} to say it")
-        values[name] = value if name in chosen else _value(path, written, value, fields[name])
-    return {name: value for name, value in values.items() if name not in chosen}
+        values[name] = value if name in run else _value(path, written, value, fields[name])
+    return {name: value for name, value in values.items() if name not in run}
 
 
 def write_settings(path: Path, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:

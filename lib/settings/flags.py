@@ -17,7 +17,7 @@ class _StageFlags(Parser):
     """A stage's command line, whose settings are those of the named collection and model."""
 
     def parse_known_args(self, args=None, namespace=None):
-        """What parse_args calls: first the collection and model, then the flags they have."""
+        """Parse the collection and model first, then the flags that they have."""
         first = Parser(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
@@ -32,7 +32,7 @@ class _StageFlags(Parser):
             every = [settings_class(named.collection, named.model, dataset)]
         elif named.help:
             self.epilog, every = _models(), []
-        else:  # and the error is about the collection
+        else:  # the error names the collection
             every = [kind for models in MODELS.values() for kind in models.values()]
         names: set[str] = set()
         for kind in every:
@@ -51,7 +51,8 @@ class _StageFlags(Parser):
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """A stage's command line: what to work on, and a flag for each setting of its kind and model.
+    """Return a stage's command line: what to work on, and a flag for each setting of its kind and
+    model.
 
     Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` names
     the models.
@@ -79,7 +80,7 @@ def _readers(word: str, collection: str) -> list[type[Settings]]:
 
 
 def _models() -> str:
-    """Which models there are, and how to see the settings of one."""
+    """Return in words which models there are, and how to see the settings of one."""
     collections = {
         kind: [name for name in COLLECTIONS if COLLECTIONS[name] == kind] for kind in MODELS
     }
@@ -96,8 +97,8 @@ def _add_settings(flags: argparse.ArgumentParser, kind: type[Settings], names: s
         if "help" in setting.metadata and setting.name not in names:
             names.add(setting.name)
             flag = "--" + setting.name.replace("_", "-")
-            about = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
+            options = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
             if isinstance(setting.default, bool):
-                group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
+                group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
             else:
-                group.add_argument(flag, type=setting.metadata["parse"], **about)
+                group.add_argument(flag, type=setting.metadata["parse"], **options)

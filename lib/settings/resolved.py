@@ -1,4 +1,4 @@
-"""What a command line means: settings, where each value comes from, and the data, read once."""
+"""Resolved command lines: settings, where each value comes from, and the data, read once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.files.errors import UserError
-from lib.files.terminal import table
+from lib.files.terminal import printable, table
 from lib.settings.base import Settings
 from lib.settings.file import read_settings
 from lib.settings.tables import (
@@ -50,7 +50,7 @@ ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU, BUNDLED_PROGRAMS)  # looked in, most 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a command line means.
+    """The meaning of a command line.
 
     Attributes:
         settings: all values.
@@ -67,7 +67,7 @@ class Resolved:
     place: tuple[Path, Path] | None
 
     def root(self) -> DataRoot:
-        """The data root; raises UserError if there is none; it says how to get one."""
+        """Return the data root; raises UserError if there is none; it says how to get one."""
         if self.place is None:
             return root_of(self.settings.collection, self.data)
         from lib.tpugraphs.roots import DataRoot  # late, as in root_of
@@ -75,7 +75,7 @@ class Resolved:
         return DataRoot(*self.place, self.dataset)
 
     def given(self, *places: str) -> dict[str, Any]:
-        """The settings that were given, by field name.
+        """Return the settings that were given, by field name.
 
         Args:
             places: where, such as ``COMMAND_LINE`` or the name of a settings file.
@@ -84,11 +84,11 @@ class Resolved:
         return {name: getattr(self.settings, name) for name in names if name != "collection"}
 
     def record(self) -> dict[str, dict[str, str]]:
-        """For the record of a run: which settings are no defaults of the model, and why."""
+        """Return which settings are no defaults of the model, and why, for the record of a run."""
         return {"origins": {name: why for name, why in self.origins.items() if why != DEFAULT}}
 
     def choice(self) -> str:
-        """One line: which model is meant, and why."""
+        """Return one line: which model is meant, and why."""
         settings, dataset = self.settings, self.dataset
         why = settings.evidence or f"the default for {settings.kind} collections"
         why = "as --model says" if self.origins["model"] == COMMAND_LINE else why
@@ -100,10 +100,10 @@ class Resolved:
             usual = usual_folds(settings.collection, type(settings), dataset)
             what = "families" if settings.keep_together == "family" else "graphs"
             text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
-        return text
+        return printable(text)
 
     def text(self) -> str:
-        """Every setting, its value and where it comes from, as aligned text."""
+        """Return every setting, its value and where it comes from, as aligned text."""
         rows = [
             [name.replace("_", "-"), str(value), self.origins[name]]
             for name, value in dataclasses.asdict(self.settings).items()
@@ -111,15 +111,16 @@ class Resolved:
         return table(rows, ["setting", "value", "from"])
 
     def root_in_words(self) -> str:
-        """The data root, and what it says of itself."""
+        """Return the data root, and what it states of itself, in words."""
         dataset = self.dataset
         text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
         text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
-        return f"data root: {self.root().path} ({text})"
+        return printable(f"data root: {self.root().path} ({text})")
 
 
 def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolved:
-    """What a parsed command line means; the settings file and ``dataset.json`` are read once.
+    """Return the meaning of a parsed command line; the settings file and ``dataset.json`` are read
+    once.
 
     With ``--show`` the settings are printed, and the process ends.
 
@@ -149,7 +150,7 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
 
 
 def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[str, Any]]:
-    """The settings that a command line gives, by where they stand; what beats another is last."""
+    """Return the settings that a command line gives, by place; the last place wins."""
     names = {setting.name for setting in dataclasses.fields(kind) if "help" in setting.metadata}
     flags = {name: value for name, value in vars(args).items() if name in names}
     path = getattr(args, "settings", None)
@@ -160,7 +161,7 @@ def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[
 def _settings_in(
     by_place: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
 ) -> Settings:
-    """All values, of which some were given by a file and by flags."""
+    """Return all values, of which some were given by a file and by flags."""
     overrides = {name: value for values in by_place.values() for name, value in values.items()}
     try:
         return settings_for(collection, dataset, overrides)
@@ -171,14 +172,15 @@ def _settings_in(
 
 
 def place_of(collection: str, data: Path | None) -> tuple[Path, Path] | None:
-    """The data root of a collection, ``data`` or else the first of :data:`ROOTS` that has it, and
-    the folder in it that raw files lie below; :class:`UserError` for an unknown collection."""
+    """Return the data root of a collection, ``data`` or else the first of :data:`ROOTS` that has
+    it, and the folder in it that raw files lie below; :class:`UserError` for an unknown collection.
+    """
     check_collection(collection)
     return npz_folder([data] if data else ROOTS, folder_of(collection))
 
 
 def dataset_for(collection: str, data: Path | None) -> Dataset:
-    """What the data of a collection say of themselves; official if there are none.
+    """Return what the data of a collection state of themselves; official if there are none.
 
     Raises:
         UserError: for an unknown collection.
@@ -189,8 +191,9 @@ def dataset_for(collection: str, data: Path | None) -> Dataset:
 
 
 def root_of(collection: str, data: Path | None) -> DataRoot:
-    """The data root of a collection: ``data``, else the downloaded one, else a bundled one; raises
-    UserError for an unknown collection or a missing root."""
+    """Return the data root of a collection: ``data``, else the downloaded one, else a bundled one;
+    raises UserError for an unknown collection or a missing root.
+    """
     place = place_of(collection, data)
     if place is None:
         folder = folder_of(collection)

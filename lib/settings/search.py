@@ -1,4 +1,4 @@
-"""How a setting is searched by ``make tune``: declared beside its default, help and bounds."""
+"""The ranges that ``make tune`` searches, declared with a setting's default, help and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Search:
-    """What a setting may be in a search.
+    """The values of a setting in a search.
 
     Attributes:
         values: one of these; if there are none,
@@ -27,7 +27,7 @@ class Search:
     logarithmic: bool = False
 
     def including(self, value: Any) -> Search:
-        """The same, with a value in it."""
+        """Return the same search, with a value in it."""
         if self.values:
             return self if value in self.values else Search((value, *self.values))
         low, high = min(self.low, value), max(self.high, value)
@@ -45,8 +45,9 @@ def between(low: float, high: float, logarithmic: bool = False) -> Search:
 
 
 def space_of(settings: DataclassInstance, fixed: Collection[str] = ()) -> dict[str, Search]:
-    """What is searched of a model's settings, by name, but for ``fixed`` ones; their values are in
-    the space."""
+    """Return the searched settings of a model, by name, but for ``fixed`` ones; their own values
+    are in the space.
+    """
     space = {}
     for setting in dataclasses.fields(settings):
         search = declared(type(settings), setting.name)
@@ -56,8 +57,8 @@ def space_of(settings: DataclassInstance, fixed: Collection[str] = ()) -> dict[s
 
 
 def declared(kind: type, name: str) -> Search | None:
-    """How a setting is searched, by whichever base class says so: one that declares it anew, with
-    another default, need not."""
+    """Return how a setting is searched; a class that declares it anew, with another default, need
+    not say it again."""
     for base in kind.__mro__:
         setting = base.__dict__.get("__dataclass_fields__", {}).get(name)
         if setting is not None and setting.metadata.get("search"):

@@ -1,4 +1,4 @@
-"""Which collections and models there are, and their values where they are not the defaults."""
+"""Tables of collections and models, and values of settings that are no defaults."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.files.named import Named
-from lib.models.common.settings import EVERY, NONE
 from lib.ranking.folds import UNIT_OF
-from lib.settings.base import Settings
+from lib.settings.base import EVERY, NONE, Settings
 from lib.systems import SYSTEMS
-from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
-from lib.tpugraphs.rankable import count_parts
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, count_parts, folder_of
 
-# Where a value may come from, beside others.
+# Some of the places that a value may come from.
 DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
 OF_DATA = ("hardware",)  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
@@ -38,7 +36,7 @@ COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in VALUES} 
 
 
 def model_names() -> list[str]:
-    """The models of all kinds, for ``--model`` of what goes over several collections."""
+    """Return the models of all kinds, for ``--model`` of what goes over several collections."""
     return sorted({name for models in MODELS.values() for name in models})
 
 
@@ -84,32 +82,34 @@ def programs_in(collection: str, dataset: Dataset, least: int) -> bool:
 
 
 def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]) -> Settings:
-    """The settings of one collection on its data; ``overrides``, by field name, take precedence;
-    raises UserError for an unknown name (with the nearest known one) or a value out of range."""
+    """Return the settings of one collection on its data; ``overrides``, by field name, take
+    precedence; raises UserError for an unknown name (with the nearest known one) or a value out of
+    range.
+    """
     dataset = dataclasses.replace(dataset, hardware=overrides.get("hardware", dataset.hardware))
-    chosen = settings_class(collection, overrides.get("model"), dataset)
-    values = fitting(collection, chosen, dataset)
-    for switch, layer in chosen.implied.items():
+    kind = settings_class(collection, overrides.get("model"), dataset)
+    values = fitting(collection, kind, dataset)
+    for switch, layer in kind.implied.items():
         values |= layer if overrides.get(switch) else {}
     values |= overrides
     if "folds_total" not in overrides:
-        values["folds_total"] = _folds_for(collection, chosen, dataset, values)
+        values["folds_total"] = _folds_for(collection, kind, dataset, values)
     if "also" in values:
         values["also"] = others_in(values["also"], collection, dataset)
-    settings = chosen(collection=collection, **values)
+    settings = kind(collection=collection, **values)
     settings.check()
     return settings
 
 
 def usual_folds(collection: str, kind: type[Settings], dataset: Dataset) -> int:
-    """How many folds a model's default is where there are graphs enough."""
+    """Return the default number of folds where there are graphs enough."""
     return fitting(collection, kind, dataset).get("folds_total", kind.folds_total)
 
 
 def _folds_for(
     collection: str, kind: type[Settings], dataset: Dataset, values: Mapping[str, Any]
 ) -> int:
-    """The default of how many folds there are: as many as there are graphs, or families, at most.
+    """Return the default number of folds: as many as there are graphs, or families, at most.
 
     (Where there are fewer than two, stage 2 says so.)
     """
@@ -121,8 +121,10 @@ def _folds_for(
 
 
 def others_in(also: str, collection: str, dataset: Dataset) -> str:
-    """The collections that a setting ``also`` names, in their order; ``NONE`` if there are none;
-    raises UserError for a name of no layout collection, or of one that is not in the same root."""
+    """Return the collections that a setting ``also`` names, in their order; ``NONE`` if there are
+    none; raises UserError for a name of no layout collection, or of one that is not in the same
+    root.
+    """
     names = set(dataset.collections if also == EVERY else also.split(",")) - {collection, NONE}
     for name in sorted(names - set(dataset.collections)):
         if name not in LAYOUT_COLLECTIONS:
@@ -133,7 +135,7 @@ def others_in(also: str, collection: str, dataset: Dataset) -> str:
 
 
 def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str, Any]:
-    """What a collection and its data change of a model's defaults, by field name."""
+    """Return values that a collection and its data have in place of a model's defaults."""
     values = VALUES[collection]
     fits = [vars(base).get("fits", {}) for base in reversed(kind.__mro__)]
     for word in (dataset.size, dataset.hardware):
@@ -147,7 +149,7 @@ def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str
 def origins_of(
     settings: Settings, dataset: Dataset, by_place: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Where the value of each setting comes from, by field name: ``DEFAULT`` (of the model),
+    """Return where the value of each setting comes from, by field name: ``DEFAULT`` (of the model),
     ``official`` or ``this data root`` (see :func:`fitting`), ``FEW_GRAPHS``, a switch that implies
     it, or one of the keys of ``by_place``: where settings were given that take precedence."""
     origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
@@ -166,42 +168,44 @@ def origins_of(
     return origins | {"collection": COMMAND_LINE}
 
 
-def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings, fold: int) -> None:
+def check_trained_with(
+    path: Path, metadata: Mapping[str, Any], settings: Settings, fold: int
+) -> None:
     """Raise a :class:`DataError` unless weights are those of a fold, trained with these settings.
 
     With another seed or number of folds, graphs that the network learned from would pass for
     validation. What weights say of themselves is :func:`lib.files.tensor_file.load`'s.
     """
     for name, expected in {"fold": fold, "kept": settings.weights}.items():
-        if about.get(name) != expected:
-            raise DataError(path, name, about.get(name), f"{expected}; train again")
+        if metadata.get(name) != expected:
+            raise DataError(path, name, metadata.get(name), f"{expected}; train again")
     for name in settings.weights_depend_on:
-        if about.get(name) != getattr(settings, name):
+        if metadata.get(name) != getattr(settings, name):
             flag = f"--{name.replace('_', '-')}"
             raise DataError(
-                path, name, about.get(name), f"{getattr(settings, name)} as {flag} says"
+                path, name, metadata.get(name), f"{getattr(settings, name)} as {flag} says"
             )
 
 
-def cache_of(results: Path, about: dict[str, Any]) -> Path:
-    """The cache that the results in a folder were made from.
+def cache_of(results: Path, values: dict[str, Any]) -> Path:
+    """Return the cache that the results in a folder were made from.
 
     Args:
         results: ``<outputs>/<collection>[@<model>]``.
-        about: the settings, as a stage recorded them.
+        values: the settings, as a stage recorded them.
     """
     collection, _, named = results.name.partition("+")[0].partition("@")
-    collection = about.get("collection") or collection
-    model = about.get("model") or named
+    collection = values.get("collection") or collection
+    model = values.get("model") or named
     if collection not in COLLECTIONS:
         return results / "cache"
     kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)
-    values = {key: about[key] for key in kind.cache_depends_on if key in about}
-    return results.parent / kind(**(values | {"collection": collection})).cache
+    needed = {key: values[key] for key in kind.cache_depends_on if key in values}
+    return results.parent / kind(**(needed | {"collection": collection})).cache
 
 
 def plain_model(collection: str) -> type[Settings]:
-    """The settings of the model whose results have the collection's plain name."""
+    """Return the settings of the model whose results have the collection's plain name."""
     kind = COLLECTIONS[collection]
     return MODELS[kind][SYSTEMS[kind].plain]
 

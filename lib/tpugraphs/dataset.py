@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -26,6 +26,11 @@ FILE = "dataset.json"
 KIND_OF_PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
 SPLITS = ("train", "valid", "test")
+LEARNING = SPLITS[:2]  # splits that folds are dealt of
+# Why nothing can be ranked in a graph.
+UNLABELLED = "no runtimes"
+SAME = "all its configurations are the same"
+EVEN = "all its configurations ran equally fast"
 MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
 LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
@@ -197,10 +202,26 @@ def raw_files(folder: Path) -> list[Path]:
     return [folder / by_name[name] for name in sorted(by_name)]
 
 
-def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
-    """Bytes and time (ns) of each raw file of a collection, by split and name.
+def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: int) -> int:
+    """Return how many parts the graphs of a collection make, and no more than ``enough``.
 
-    What tells that a file was added, removed or changed, without any being read.
+    What a graph is a part of, itself or its family, ``part`` tells by its name. Graphs in which
+    nothing can be ranked count too, for no file is read.
+    """
+    place = npz_folder([root], folder)
+    if place is None or of_programs(folder):
+        return enough
+    paths = [path for split in LEARNING for path in raw_files(place[1] / folder / split)]
+    if folder.parts[0] == "tile" and any(path.suffix != ".npz" for path in paths):
+        return enough  # a protobuf has any number of kernels
+    return min(enough, len({part(path.name.removesuffix(path.suffix)) for path in paths}))
+
+
+def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
+    """Return the state of each raw file of a collection, by split and name.
+
+    It tells that a file was added, removed or changed, without any being read: bytes, times (ns) of
+    its content and of its entry, and which file of which disk it is.
     """
     if of_programs(folder):
         files = [root / FILE, *sorted(root.glob("*.parquet"))]
@@ -208,10 +229,11 @@ def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]
         files = [path for split in SPLITS for path in raw_files(npz / folder / split)]
     known = {}
     for path in files:
-        known[f"{path.parent.name}/{path.name}"] = [-1, 0]
+        known[f"{path.parent.name}/{path.name}"] = [-1]
         with suppress(OSError):  # whoever reads it says why it cannot be
-            about = path.stat()
-            known[f"{path.parent.name}/{path.name}"] = [about.st_size, about.st_mtime_ns]
+            s = path.stat()
+            state = [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev]
+            known[f"{path.parent.name}/{path.name}"] = state
     return known
 
 

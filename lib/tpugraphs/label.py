@@ -72,9 +72,9 @@ def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, expected: str) -> None
 def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | TileKernel:
     """The graph or kernel of an npz with other runtimes, (c,) nanoseconds; raises DataError if it
     cannot be believed, or has another number of configurations."""
-    with archive.open_members(path) as members:
-        tiles = "config_feat" in members
-    graph = read_tile(path) if tiles else read_layout(path)
+    with archive.opened(path) as file:
+        read = read_tile if "config_feat" in file else read_layout
+    graph = read(path, measured=False)
     if len(graph.config_runtime) != len(runtimes):
         actual = f"configurations 0 to {len(runtimes) - 1}"
         raise DataError(source, graph.name, actual, f"the {len(graph.config_runtime)} of {path}")

@@ -9,7 +9,6 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
-from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.npz import TileKernel, open_layout, safe_stems, stem
 from lib.tpugraphs.protobuf import read_protobuf
 
@@ -20,8 +19,8 @@ def count_configurations(path: Path) -> dict[str, int]:
     """Configurations of each graph in a file, by name; of an npz only a header is read.
     Raises DataError."""
     if path.suffix == ".npz":
-        with archive.open_members(path) as members:
-            return {stem(path): _runtime_header(path, members).shape[0]}
+        with archive.opened(path) as file:
+            return {stem(path): _runtime_header(file).shape[0]}
     return {name: len(values) for name, values in read_runtimes(path).items()}
 
 
@@ -59,11 +58,11 @@ def configurations_alike(path: Path) -> bool:
 
 
 def _npz_runtimes(path: Path) -> np.ndarray:
-    with archive.open_members(path) as members:
-        headers = {RUNTIME: _runtime_header(path, members)}
-        if NORMALIZER in members:
-            headers[NORMALIZER] = archive.read_header(members[NORMALIZER])
-        arrays = read_arrays(members, headers)
+    with archive.opened(path) as file:
+        headers = {RUNTIME: _runtime_header(file)}
+        if NORMALIZER in file:
+            headers[NORMALIZER] = file.header(NORMALIZER)
+        arrays = file.read(headers)
     times = checks.runtimes(path, RUNTIME, arrays[RUNTIME])
     if NORMALIZER not in arrays:
         return times
@@ -78,10 +77,8 @@ def _normalized(kernel: TileKernel) -> np.ndarray:
     return kernel.config_runtime / normalizers if normalizers.any() else kernel.config_runtime
 
 
-def _runtime_header(path: Path, members: dict[str, archive.Member]) -> archive.Header:
-    if RUNTIME not in members:
-        raise DataError(path, RUNTIME, "no such key", "the runtimes")
-    header = archive.read_header(members[RUNTIME])
+def _runtime_header(file: archive.Archive) -> archive.Header:
+    header = file.header(RUNTIME, "the runtimes")
     if len(header.shape) != 1:
-        raise DataError(path, RUNTIME, f"shape {header.shape}", "one dimension")
+        raise DataError(file.path, RUNTIME, f"shape {header.shape}", "one dimension")
     return header

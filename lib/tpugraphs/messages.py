@@ -21,9 +21,16 @@ DUMPED = (
     "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it, and "
     "lib.collect.xla.text converts the text (docs/tutorials/jax-program.md)"
 )
+LOWERED = (
+    "an HLO module, which JAX writes by "
+    "jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto()"
+)
 OTHER_FILES = {  # what a file begins with that is no protobuf: what it is, and what to do
     b"HloModule": ("HLO text", DUMPED),
     b"\x1f\x8b": ("a gzip archive", "a protobuf; gunzip unpacks it"),
+    b"ML\xefR": ("StableHLO bytecode", LOWERED),
+    b"module": ("StableHLO text", LOWERED),
+    b"#loc": ("StableHLO text", LOWERED),
 }
 
 

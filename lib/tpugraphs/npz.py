@@ -6,7 +6,6 @@ official dataset and its files differ in integer types, so any integer type is r
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,10 +16,9 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
-from lib.tpugraphs.arrays import iter_chunks, read_arrays
 from lib.tpugraphs.dataset import SUFFIXES
 
-NORMALIZERS = "config_runtime_normalizers"
+RUNTIME, NORMALIZERS = "config_runtime", "config_runtime_normalizers"
 MAX_NAME = 150  # characters; leaves room for suffixes and for the names of temporary files
 
 
@@ -98,16 +96,20 @@ def safe_stems(names: Sequence[str]) -> list[str]:
     return stems
 
 
-def read_layout(path: Path | str) -> LayoutGraph:
+def read_layout(path: Path | str, measured: bool = True) -> LayoutGraph:
     """Read and validate a layout file; keys it does not know are ignored.
 
     A file with no configurations (c = 0) is accepted: a graph that nobody has measured.
     The configurations are decoded in chunks to int8, a quarter of their size on disk.
 
+    Args:
+        path: the file.
+        measured: whether runtimes must be there; without them the graph is unlabelled.
+
     Raises:
         DataError: anything about the file that cannot be believed.
     """
-    with open_layout(path) as (graph, chunks):
+    with open_layout(path, measured) as (graph, chunks):
         count, nodes = len(graph.config_runtime), len(graph.node_config_ids)
         digits, done = np.empty((count, nodes, checks.LAYOUT_FEATURES), np.int8), 0
         for chunk in chunks:
@@ -117,7 +119,9 @@ def read_layout(path: Path | str) -> LayoutGraph:
 
 
 @contextmanager
-def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.ndarray]]]:
+def open_layout(
+    path: Path | str, measured: bool = True
+) -> Iterator[tuple[LayoutGraph, Iterator[np.ndarray]]]:
     """Open a layout file whose configurations may not fit in memory.
 
     Yields:
@@ -128,27 +132,26 @@ def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.nda
     Raises:
         DataError: anything about the file that cannot be believed, also from the iterator.
     """
-    with archive.open_members(path) as members:
-        headers = _headers(path, members, checks.LAYOUT_SPEC, ("node_splits",))
+    with archive.opened(path) as file:
+        headers = _headers(file, checks.LAYOUT_SPEC, ("node_splits",), measured)
         lengths = _layout_lengths(path, headers)
         header = headers.pop("node_config_feat")
-        arrays = read_arrays(members, headers)
+        arrays = file.read(headers)
         arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
+        arrays.setdefault(RUNTIME, np.zeros(lengths["c"], np.int64))
         arrays["node_config_feat"] = np.empty((0, lengths["k"], checks.LAYOUT_FEATURES), np.int8)
         graph = LayoutGraph(stem(path), **_layout_values(path, arrays))
-        row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
-        rows = max(1, archive.CHUNK_BYTES // max(1, row_bytes))
-        yield graph, iter_chunks(members["node_config_feat"], header, rows)
+        yield graph, file.chunks("node_config_feat", header)
 
 
-def read_tile(path: Path | str) -> TileKernel:
-    """Read and validate a tile file; other keys are ignored; raises DataError on anything
-    about the file that cannot be believed."""
-    with archive.open_members(path) as members:
-        headers = _headers(path, members, checks.TILE_SPEC, (NORMALIZERS,))
+def read_tile(path: Path | str, measured: bool = True) -> TileKernel:
+    """Read and validate a tile file; arguments and errors are those of :func:`read_layout`."""
+    with archive.opened(path) as file:
+        headers = _headers(file, checks.TILE_SPEC, (NORMALIZERS,), measured)
         _tile_lengths(path, headers)
-        arrays = read_arrays(members, headers)
-    arrays.setdefault(NORMALIZERS, np.zeros(len(arrays["config_runtime"]), np.int64))
+        arrays = file.read(headers)
+    for key in (RUNTIME, NORMALIZERS):
+        arrays.setdefault(key, np.zeros(len(arrays["config_feat"]), np.int64))
     return TileKernel(stem(path), **_tile_values(path, arrays))
 
 
@@ -170,24 +173,20 @@ def write_tile(path: Path | str, kernel: TileKernel) -> None:
 def _write(path: Path | str, values: Mapping[str, np.ndarray]) -> None:
     floats = ("node_feat", "node_config_feat", "config_feat")
     dtypes = {"node_opcode": "|u1", **dict.fromkeys(floats, "<f4")}
-    archive.write_members(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+    archive.write_arrays(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
 
 
 def _headers(
-    path: Path | str,
-    members: Mapping[str, archive.Member],
-    spec: checks.Spec,
-    optional: tuple[str, ...] = (),
+    file: archive.Archive, spec: checks.Spec, optional: tuple[str, ...], measured: bool
 ) -> dict[str, archive.Header]:
-    for key in spec:
-        if key not in members:
-            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, key, actual, f"the keys {', '.join(spec)}")
-    return {k: archive.read_header(members[k]) for k in (*spec, *optional) if k in members}
+    optional = optional if measured else (*optional, RUNTIME)
+    keys = [key for key in (*spec, *optional) if key in file or key not in optional]
+    return {key: file.header(key, f"the keys {', '.join(spec)}") for key in keys}
 
 
 def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> dict[str, int]:
-    lengths = checks.check_shapes(path, checks.LAYOUT_SPEC, arrays)
+    present = {key: kind for key, kind in checks.LAYOUT_SPEC.items() if key in arrays}
+    lengths = checks.check_shapes(path, present, arrays)
     if lengths["c"] and not lengths["k"]:
         raise DataError(path, "node_config_ids", "no nodes", "a node for the configurations")
     return lengths
@@ -207,7 +206,7 @@ def _layout_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[s
         "node_config_ids": checks.config_ids(path, arrays["node_config_ids"], nodes),
         "node_splits": checks.splits(path, arrays["node_splits"], nodes),
         "node_config_feat": checks.layout_codes(path, arrays["node_config_feat"]),
-        "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
+        "config_runtime": checks.runtimes(path, RUNTIME, arrays[RUNTIME]),
     }
 
 
@@ -216,6 +215,6 @@ def _tile_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str
     return {
         **checks.graph_arrays(path, arrays),
         "config_feat": checks.check_integers(path, "config_feat", bounds),
-        "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
+        "config_runtime": checks.runtimes(path, RUNTIME, arrays[RUNTIME]),
         NORMALIZERS: checks.normalizers(path, NORMALIZERS, arrays[NORMALIZERS]),
     }

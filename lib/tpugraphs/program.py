@@ -14,7 +14,6 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.tpugraphs import archive, checks
-from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.messages import MAX_BYTES, detect_kind, read_module
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, read_layout, stem
 from lib.tpugraphs.protobuf import TENSOR_DIMS, read_protobuf
@@ -95,13 +94,12 @@ def with_candidates(program: Program, path: Path) -> Program:
 
 def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
     sites = program.graph.node_config_ids
-    with archive.open_members(path) as members:
-        if FEATURES not in members:
-            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, FEATURES, actual, "configurations (c, k, 18)")
-        headers = {k: archive.read_header(members[k]) for k in (SITES, FEATURES) if k in members}
+    with archive.opened(path) as file:
+        headers = {FEATURES: file.header(FEATURES, "configurations (c, k, 18)")}
+        if SITES in file:
+            headers[SITES] = file.header(SITES)
         checks.check_shapes(path, CANDIDATES, {SITES: sites, **headers})
-        arrays = read_arrays(members, headers)
+        arrays = file.read(headers)
     ids = checks.config_ids(path, arrays.get(SITES, sites), len(program.graph.node_opcode))
     return ids, checks.layout_codes(path, arrays[FEATURES])
 

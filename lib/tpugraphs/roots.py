@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from lib.files.errors import DataError, UserError
-from lib.files.parquet import read_foreign_parquet
+from lib.files.parquet import read_parquet
 from lib.tpugraphs.dataset import (
     FILE,
     MEASUREMENTS,
@@ -122,7 +122,7 @@ def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFra
         return None
     named = pl.col("collection") == collection
     # Rows of no collection are read too, so that they are reported and not passed over.
-    rows = read_foreign_parquet(path, columns, ADVICE, named | pl.col("collection").is_null())
+    rows = read_parquet(path, columns, ADVICE, named | pl.col("collection").is_null())
     return rows.drop("collection")
 
 

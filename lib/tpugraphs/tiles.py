@@ -9,7 +9,6 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
-from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import TileKernel, read_tile, safe_stems
 from lib.tpugraphs.program import json_lines, object_in
@@ -69,13 +68,10 @@ def bounds_of(features: np.ndarray) -> dict[str, list[int]]:
 
 
 def _npz_bounds(path: Path) -> np.ndarray:
-    with archive.open_members(path) as members:
-        if FEATURES not in members:
-            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, FEATURES, actual, "configurations (c, 24)")
-        headers = {FEATURES: archive.read_header(members[FEATURES])}
+    with archive.opened(path) as file:
+        headers = {FEATURES: file.header(FEATURES, "configurations (c, 24)")}
         checks.check_shapes(path, {FEATURES: checks.TILE_SPEC[FEATURES]}, headers)
-        arrays = read_arrays(members, headers)
+        arrays = file.read(headers)
     return checks.check_integers(path, FEATURES, checks.finite(path, FEATURES, arrays[FEATURES]))
 
 

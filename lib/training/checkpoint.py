@@ -1,4 +1,4 @@
-"""What a killed training goes on from: network, optimizer and progress, in one file.
+"""Checkpoints: network, optimizer and progress in one file, from which a killed run goes on.
 
 The file is none of the fold's results: when training has ended, 02_train.py writes these and
 deletes it.
@@ -177,7 +177,9 @@ def weights_of(network: nn.Module) -> dict[str, Tensor]:
 
 
 def _moments(tensors: Tensors, optimizer: Any) -> Moments | None:
-    """Moments of tensors by name; ``None`` unless they are those of the optimizer's parameters."""
+    """Return moments of tensors by name; ``None`` unless they are those of the optimizer's
+    parameters.
+    """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     shapes = {
         f"{index}.{name}": () if name == "step" else parameter.shape
@@ -195,7 +197,7 @@ def _moments(tensors: Tensors, optimizer: Any) -> Moments | None:
 
 
 def _alike(tensors: Tensors, expected: Tensors) -> bool:
-    """Whether names, shapes and types are the same."""
+    """Return whether names, shapes and types are the same."""
     return tensors.keys() == expected.keys() and all(
         (tensor.shape, tensor.dtype) == (expected[name].shape, expected[name].dtype)
         for name, tensor in tensors.items()

@@ -6,28 +6,14 @@ stage script says, edits of it included.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from torch import nn
 
-from lib.runs.code import ROOT, SCRIPTS
+from lib.runs.stage import stage_script
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, new_network
-
-
-@cache
-def stage_script(stage: str) -> ModuleType:
-    """Return a stage script as a module; nothing is run."""
-    spec = importlib.util.spec_from_file_location(f"stage_{stage}", ROOT / SCRIPTS[stage])
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    sys.modules[module.__name__] = module
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module
 
 
 class Training:

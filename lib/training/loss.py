@@ -1,7 +1,7 @@
-"""What a network is trained to minimize.
+"""Losses of an order.
 
-Losses of orders are of (..., b) scores, lower meaning faster, and (b,) runtimes, positive, of any
-real or integer type: each row of scores, such as a network's beside others, has a loss of its own.
+They take (..., b) scores, lower meaning faster, and (b,) positive runtimes of any type. Each row of
+scores has a loss of its own, such as that of each network of an ensemble.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-SHARPNESS = 4.0  # standardized scores that differ by 1/4 are told apart with odds of e to 1
+SHARPNESS = 4.0  # standardized scores that differ by 1/4 are ordered with odds of e to 1
 NOISE = 0.01  # relative difference of runtimes that counts half
 SMALLEST = 1e-6
 PAIRS = (-2, -1)
 
 
 def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
-    """Pairwise hinge loss (TGraph paper, equation 8): mean of max(0, 1 - (s_i - s_j)) over the
-    ordered pairs with r_i > r_j; with none at all it is 0.
+    """Return the pairwise hinge loss (TGraph paper, equation 8): mean of max(0, 1 - (s_i - s_j))
+    over the ordered pairs with r_i > r_j; with none at all it is 0.
 
     The paper writes a sum. Gradients of the mean are those of the sum over the number of ordered
     pairs, about 2,000 for 64 configurations: only of the mean is their norm of the size at which
-    the paper clips it, 1.0. Of the sum nearly every step would be clipped. What the competition's
-    first place published with the paper's other settings takes a mean as well, over all b^2 pairs,
-    those that cost nothing too (``loss.py`` of github.com/thanhhau097/google_fast_or_slow): about
-    half of this one.
+    the paper clips it, 1.0. Of the sum nearly every step would be clipped. The competition's first
+    place takes a mean as well, over all b^2 pairs (``loss.py`` of
+    github.com/thanhhau097/google_fast_or_slow), which is half of this one.
     """
     slower = runtimes[:, None] > runtimes[None, :]  # (b, b): the first one of the pair is
     margins = torch.relu(1 - (scores[..., :, None] - scores[..., None, :]))
@@ -34,7 +33,8 @@ def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
 
 
 def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
-    """Mean over ordered pairs of log(1 + exp(-SHARPNESS (s_i - s_j))), of standardized scores.
+    """Return the mean over ordered pairs of log(1 + exp(-SHARPNESS (s_i - s_j))), of standardized
+    scores.
 
     Scores are standardized within the graph, so that a graph whose configurations differ little
     is not one whose scores have to be large. A pair counts w = g / (g + NOISE), g being the
@@ -53,7 +53,7 @@ def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
 
 
 def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
-    """1 - Pearson's correlation of scores with runtimes: 0 to 2.
+    """Return 1 - Pearson's correlation of scores with runtimes: 0 to 2.
 
     A score that sums costs is a runtime in a unit of its own, so that how far runtimes lie apart
     says something as well, and not their order alone. Of a single configuration, or of equal

@@ -36,7 +36,7 @@ class LabelledGraph:
 
 
 def folds_with(cache: Cache, fold: int, settings: Settings) -> dict[str, int]:
-    """The fold of each graph of the merged train and valid splits that can be ranked.
+    """Return the fold of each graph of the merged train and valid splits that can be ranked.
 
     Raises:
         UserError: if there is no fold of that number, or there are too few graphs; it says which
@@ -52,7 +52,7 @@ def folds_with(cache: Cache, fold: int, settings: Settings) -> dict[str, int]:
 
 
 def left_out(cache: Cache) -> str:
-    """Which graphs no fold has, and why; empty if there are none."""
+    """Return in words which graphs no fold has, and why; empty if there are none."""
     whys = [f"{name} ({why})" for name, why in sorted(cache.left_out.items())]
     return f"left out of all folds: {', '.join(whys)}" if whys else ""
 
@@ -60,7 +60,7 @@ def left_out(cache: Cache) -> str:
 def sides_of(
     cache: Cache, fold: int, settings: Settings
 ) -> tuple[list[CachedGraph], list[CachedGraph]]:
-    """The graphs to train on and to validate on, each sorted by name; raises UserError as
+    """Return the graphs to train on and to validate on, each sorted by name; raises UserError as
     :func:`folds_with`."""
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
     for name, graph_fold in sorted(folds_with(cache, fold, settings).items()):
@@ -71,12 +71,12 @@ def sides_of(
 def prepared_sides(
     cache: Cache, fold: int, settings: Settings
 ) -> tuple[list[LabelledGraph], list[LabelledGraph]]:
-    """The graphs of :func:`sides_of`, each as the model's input prepares it.
+    """Return the graphs of :func:`sides_of`, each as the model's input prepares it.
 
     Those of other collections that are learned from as well come last of those to train on.
 
     Raises:
-        UserError: as :func:`folds_with` and :func:`learned_beside`.
+        UserError: as :func:`folds_with` and :func:`of_other_collections`.
     """
     prepare = input_of(settings).prepare
 
@@ -86,18 +86,18 @@ def prepared_sides(
         ]
 
     train, valid = sides_of(cache, fold, settings)
-    return prepared(chain(train, learned_beside(cache, fold, settings))), prepared(valid)
+    return prepared(chain(train, of_other_collections(cache, fold, settings))), prepared(valid)
 
 
 def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
-    """The caches of the other collections that the settings want learned from, by their names,
-    which lie beside the collection's own; :class:`UserError` if one is not there."""
+    """Return the caches of the other collections to learn from, by name; raises UserError if one is
+    not there."""
     outputs = outputs_of(cache.folder, settings)
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
 
 
-def learned_beside(cache: Cache, fold: int, settings: Settings) -> Iterator[CachedGraph]:
-    """The graphs of other collections that a fold is trained on as well.
+def of_other_collections(cache: Cache, fold: int, settings: Settings) -> Iterator[CachedGraph]:
+    """Yield the graphs of other collections that a fold is trained on as well.
 
     Of each collection they are those that its fold of this number is trained on, so that nobody's
     validation graphs are learned from by that number; but for what the collection itself holds

@@ -1,4 +1,4 @@
-"""The table at the end of stage 2, and what W&B is told of each validation graph."""
+"""The table at the end of stage 2, and the validation graphs for W&B."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (  # of the history, title, format; those that a history lacks are lef
 
 
 def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: str) -> str:
-    """The last and the best epoch, as aligned text; the time of all epochs in the corner.
+    """Return the last and the best epoch, as aligned text; the time of all epochs in the corner.
 
     ``metric`` is what epochs are compared by; either of the two validations may be empty.
     """
@@ -43,7 +43,7 @@ def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: 
 
 
 def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> None:
-    """Tell W&B the final numbers and, as a table, each validation graph's."""
+    """Log the final numbers to W&B and, as a table, each validation graph's."""
     tracker.summarize({f"{name}_{metric}": entry.get(metric) for name, entry in validation.items()})
     tracker.summarize({f"{name}_epoch": entry.get("epoch") for name, entry in validation.items()})
     graphs = {name: entry.get("graphs", {}) for name, entry in validation.items()}

@@ -1,1 +1,1 @@
-"""Which settings train best: a search that prunes, resumes, and trains several at a time."""
+"""Which settings train best: a search that resumes, and trains several trials at a time."""

@@ -5,124 +5,288 @@ Writes  <outputs>/<collection>[@<model>]/tune/{study.db, best.toml}
 
     python -m lib.tune --collection layout-xla-default --trials 200 --jobs 2
 
+Each trial is stage 2 with other settings, in an experiment of its own that goes when it has ended.
 A killed search goes on where it was. Settings that are given as flags stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import dataclasses
+import os
 import shlex
 import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
+import numpy as np
 import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.exceptions import StorageInternalError
+from optuna.samplers import TPESampler
 from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from lib import settings
 from lib.cache.manifest import read_manifest
+from lib.files.artifacts import check_place, fingerprint_value, read_json
 from lib.files.command_line import check_least
-from lib.files.errors import UserError, one_line_errors
-from lib.files.progress import Lines
-from lib.runs.identity import Run
-from lib.runs.stage import Stage
-from lib.settings import Resolved
-from lib.settings.file import VARIABLES
-from lib.settings.search import space_of
-from lib.training.schedule import passes_of
-from lib.tune.results import report_text, write_best
-from lib.tune.search import Tuning
-from lib.tune.space import name_of
-from lib.tune.storage import completed, damage_refused, finished, open_study
+from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
+from lib.files.locks import only_writer
+from lib.files.terminal import table
+from lib.settings import Resolved, Settings, described
+from lib.settings.file import write_settings
+from lib.settings.search import Search, space_of
 
-WARMUP = 0.25  # share of the passes before a trial is pruned
+SCRIPT = Path(__file__).resolve().parents[2] / "02_train.py"
+DIGITS = 4
 
 
-def main(stage: Stage, arguments: list[str] | None = None) -> None:
-    """Search, and write what came out."""
-    args = _parser().parse_args(arguments)
-    resolved = settings.resolve(args)
-    chosen, choice = resolved.settings, resolved.choice()
-    check_least(args, trials=1, jobs=1, seeds=0)
-    folder = args.outputs / chosen.results / "tune"
-    database, best = folder / "study.db", folder / "best.toml"
-    stage.alone(args.outputs, folder, database, best)
-    print(f"tune: {choice}", flush=True)
-
-    making = Run(args.outputs, chosen, args.data)
-    tuning = tuning_of(resolved, args.folds, making, folder)
-    kept, flags = resolved.given(str(args.settings)), flags_of(resolved)
-    use = command_with(best, args, resolved)
-    lines = Lines("tune", args.trials, "trial")
-    with damage_refused(database):
-
-        def done(study: Study) -> None:
-            scored = completed(study)
-            lines.at(len(finished(study)), f"best {study.best_value:.4f}" if scored else "")
-            if scored:
-                write_best(best, tuning, kept, flags, use)
-
-        tuning.run(args.jobs, args.trials, done)
-        seeds = tuning.check(args.jobs, args.seeds)
-        write_best(best, tuning, kept, flags, use)
-    shutil.rmtree(tuning.states, ignore_errors=True)
-    print(f"{report_text(tuning, seeds)}\ntune: wrote {best}; {use}")
-
-
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: list[str] | None = None) -> None:
+    """Search, compare the best settings on other seeds, and write them."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser = settings.parser(__doc__)
-    parser.add_argument("--folds", type=int, default=1, help="a trial trains folds 0 to this - 1")
-    parser.add_argument("--trials", type=int, default=200, help="in all, with those of before")
-    parser.add_argument("--seeds", type=int, default=3, help="that the best is compared on")
-    parser.add_argument("--jobs", type=int, default=1, help="trials side by side")
-    return parser
+    for one in (own, parser):  # what only one of them knows is for stage 2
+        one.add_argument("--folds", type=int, default=1, help="a trial trains folds 0 to this - 1")
+        one.add_argument("--trials", type=int, default=200, help="in all, with those of before")
+        one.add_argument("--seeds", type=int, default=3, help="that the best is compared on")
+        one.add_argument("--jobs", type=int, default=1, help="trials side by side")
+        one.add_argument("--on", default="", help="words before each command: 'srun -c2'")
+    args = parser.parse_args(arguments)
+    own.add_argument("--settings")
+    _, args.words = own.parse_known_args(arguments)
+    check_least(args, trials=1, jobs=1, seeds=0)
+    resolved = settings.resolve(args)
+    folder = args.outputs / resolved.settings.results / "tune"
+    database = folder / "study.db"
+    check_place(database)
+    print(f"tune: {resolved.choice()}", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with only_writer(args.outputs, folder):
+        try:
+            tuning = Tuning(args, resolved, database)
+            tuning.run()
+            print(tuning.report(tuning.compared()))
+        except (SQLAlchemyError, StorageInternalError) as error:
+            found = str(getattr(error, "orig", None) or error).splitlines()[0]
+            advice = "a database of Optuna's that can be written; without it a search begins anew"
+            raise DataError(database, "database", found, advice) from error
 
 
-def tuning_of(resolved: Resolved, folds: int, making: Run, folder: Path) -> Tuning:
-    """The search that a command line means, with what is known of it.
+class Tuning:
+    """A search of one model's settings.
 
     Args:
-        resolved: the settings that it starts from.
-        folds: that a trial trains.
-        making: what trials would be made from.
-        folder: of the searches of this collection and model.
+        args: the command line.
+        resolved: the settings that it means: those that are searched are the first trial.
+        database: Optuna's.
 
     Raises:
         UserError: every setting that could be searched was given.
     """
-    chosen = resolved.settings
-    space = space_of(chosen, resolved.given(settings.COMMAND_LINE))
-    if not space:
-        raise UserError("all settings that could be searched were given: nothing is left to tune")
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warmup = math.ceil(WARMUP * passes_of(chosen, 1))
-    read_manifest(making.cache)  # which must be there
-    name = name_of(chosen, space, making.data_of_training, folds)
-    study = open_study(folder / "study.db", name, chosen.higher_is_better, warmup)
-    return Tuning(study, chosen, space, folds, making.cache, folder / "states")
+
+    def __init__(self, args: argparse.Namespace, resolved: Resolved, database: Path):
+        self.args, self.resolved, self.settings = args, resolved, resolved.settings
+        self.space = space_of(self.settings, resolved.given(settings.COMMAND_LINE))
+        if not self.space:
+            text = "all settings that could be searched were given: nothing is left to tune"
+            raise UserError(text)
+        caches = [self.settings.cache, *self.settings.others.values()]
+        data = [read_manifest(args.outputs / cache)["fingerprint"] for cache in caches]
+        self.study = optuna.create_study(
+            storage=f"sqlite:///{database}",
+            study_name=name_of(self.settings, self.space, data, args.folds),
+            load_if_exists=True,
+            direction="maximize" if self.settings.higher_is_better else "minimize",
+        )
+        self.best_file = database.with_name("best.toml")
+        self.lock = Lock()  # SQLite would let two threads take the same trial
+
+    def run(self) -> None:
+        """Run trials until so many have ended, those of earlier runs among them.
+
+        The first trial has the settings as they are. With one job, which values are tried depends
+        on the seed and on earlier trials alone, so that a search that is killed and resumed tries
+        what it would have tried.
+        """
+        if not self.study.trials:
+            self.study.enqueue_trial({name: getattr(self.settings, name) for name in self.space})
+        for trial in self.study.get_trials(states=(TrialState.RUNNING,)):  # of a killed run
+            self.study.tell(trial.number, state=TrialState.FAIL)
+            self.study.enqueue_trial(trial.params)
+        self._side_by_side(self.run_trial, range(len(ended(self.study)), self.args.trials))
+        if not self.study.get_trials(states=(TrialState.COMPLETE,)):
+            why = ended(self.study)[-1].user_attrs["why"]
+            raise UserError(f"{len(ended(self.study))} trials, and none has a value: {why}")
+        self.write_best()
+
+    def run_trial(self, number: int) -> None:
+        """Train with values that Optuna proposes; a training that fails counts as pruned."""
+        source = np.random.SeedSequence([self.settings.seed, number])
+        with self.lock:
+            self.study.sampler = TPESampler(seed=int(source.generate_state(1)[0]))
+            trial = self.study.ask(distributions(self.settings, self.space))
+        try:
+            value, said = self.train(trial.params, self.settings.seed), ""
+        except UserError as error:
+            value, said = None, in_one_line(error)
+        with self.lock:
+            if value is None:
+                trial.set_user_attr("why", said)
+                self.study.tell(trial, state=TrialState.PRUNED)
+            else:
+                self.study.tell(trial, value)
+                self.write_best()
+                best = self.study.best_trial
+                said = f"{value:.{DIGITS}f}, best {best.value:.{DIGITS}f} in trial {best.number}"
+            print(f"tune: trial {trial.number}: {said}", flush=True)
+
+    def train(self, values: Mapping[str, Any], seed: int) -> float:
+        """The mean validation metric of the folds that stage 2 trains with some values.
+
+        Raises:
+            UserError: stage 2 failed; it has its last line.
+        """
+        changed = dataclasses.replace(self.settings, **values, seed=seed)
+        changed.check()
+        name = f"tune-{fingerprint_value(described(changed))[:12]}"
+        results = self.args.outputs / dataclasses.replace(changed, experiment=name).results
+        file = self.best_file.with_name(f"{name}.toml")
+        write_settings(file, self.resolved.given(str(self.args.settings)) | dict(values))
+        command = [*shlex.split(self.args.on), sys.executable, str(SCRIPT), *self.args.words]
+        command += [f"--settings={file}", f"--experiment={name}", f"--seed={seed}"]
+        found = []
+        for fold in range(self.args.folds):
+            done = subprocess.run(
+                [*command, f"--fold={fold}", f"--folds={self.args.folds}"],
+                env=os.environ | {"WANDB_MODE": "disabled"},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            if done.returncode:
+                last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+                shutil.rmtree(results, ignore_errors=True)
+                raise UserError(last[0].removeprefix("error: "))
+            metrics = read_json(results / f"fold_{fold}" / "metrics.json")
+            found.append(metrics["validation"][changed.metric])
+        shutil.rmtree(results)
+        file.unlink()
+        return statistics.fmean(found)
+
+    def compared(self) -> list[tuple[float, float]]:
+        """Values on other seeds, of the settings as they are and of the best: the best of many
+        trials is the best partly by luck."""
+        best = self.study.best_trial
+        if best.number == 0:
+            return []
+        seeds = range(self.settings.seed + 1, self.settings.seed + 1 + self.args.seeds)
+        sides = {"as it is": {}, f"trial {best.number}": best.params}
+
+        def run(key: str) -> None:
+            seed, _, side = key.removeprefix("seed ").partition(", ")
+            value = self.train(sides[side], int(seed))
+            with self.lock:
+                self.study.set_user_attr(key, value)
+
+        keys = [[f"seed {seed}, {side}" for side in sides] for seed in seeds]
+        waiting = [key for pair in keys for key in pair if key not in self.study.user_attrs]
+        self._side_by_side(run, waiting)
+        values = self.study.user_attrs
+        return [(values[before], values[after]) for before, after in keys]
+
+    def _side_by_side(self, work: Any, items: Any) -> None:
+        pool = ThreadPoolExecutor(self.args.jobs)
+        try:
+            for done in as_completed([pool.submit(work, item) for item in items]):
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def write_best(self) -> None:
+        """Write the best values so far as a settings file."""
+        comments = [f"{self.verdict()}.", f"Use: {self.use()}"]
+        values = {name: self.study.best_trial.params[name] for name in self.space}
+        chosen = {"collection": self.settings.collection, "model": self.settings.model}
+        kept = self.resolved.given(str(self.args.settings))
+        write_settings(self.best_file, chosen | kept | values, comments)
+
+    def use(self) -> str:
+        """What to type to train with the best settings."""
+        chosen, words = self.settings, " ".join(self.args.words)
+        named = f"COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={self.best_file}"
+        return f"make all {named} (all trials had {words})"
+
+    def verdict(self) -> str:
+        """How many trials there were, and what the best one has."""
+        best, trials, chosen = self.study.best_trial, ended(self.study), self.settings
+        failed = sum(trial.value is None for trial in trials)
+        text = f"{len(trials)} trials of {chosen.model} on {chosen.collection}"
+        text += f", {failed} failed" if failed else ""
+        text += f": validation {chosen.metric} {best.value:.{DIGITS}f} in trial {best.number}"
+        first = next(trial for trial in trials if trial.params == trials[0].params)
+        if first.value is not None:
+            text += f", {first.value:.{DIGITS}f} with the settings as they are"
+        return text
+
+    def report(self, seeds: list[tuple[float, float]]) -> str:
+        """The account for a terminal."""
+        shown = {
+            name: f"{value:.4g}" if isinstance(value, float) else str(value)
+            for name, value in self.study.best_trial.params.items()
+        }
+        rows = [[name, str(getattr(self.settings, name)), shown[name]] for name in self.space]
+        lines = [table(rows, ["setting", "as it is", "best"]), self.verdict()]
+        if seeds:
+            gains = [best - before for before, best in seeds]
+            spread = statistics.stdev(gains) / len(gains) ** 0.5 if gains[1:] else None
+            text = f"On {len(seeds)} other seeds: {statistics.fmean(gains):+.{DIGITS}f}"
+            lines.append(text + (f" ± {spread:.{DIGITS}f}" if spread is not None else ""))
+        elif self.study.best_trial.number:
+            lines.append("Not compared on other seeds: the best of many is so partly by luck.")
+        return "\n".join([*lines, f"tune: wrote {self.best_file}; {self.use()}"])
 
 
-def command_with(best: Path, args: argparse.Namespace, resolved: Resolved) -> str:
-    """What to type to train with the settings that were found, and all else as it was."""
-    chosen, given = resolved.settings, resolved.given(settings.COMMAND_LINE)
-    named = {"COLLECTION": chosen.collection, "MODEL": chosen.model, "SETTINGS": best}
-    named |= {name.upper(): given[name] for name in VARIABLES if name in given}
-    named |= {"DATA": args.data} if args.data else {}
-    named |= {"OUTPUTS": args.outputs} if args.outputs != Path("outputs") else {}
-    rest = [flag for flag in flags_of(resolved) if flag[2:].partition("=")[0] not in VARIABLES]
-    named |= {"ARGS": f'"{" ".join(rest)}"'} if rest else {}
-    return f"make all {' '.join(f'{name}={value}' for name, value in named.items())}"
+def ended(study: Study) -> list[FrozenTrial]:
+    """Trials that came to an end, whether to a value or not."""
+    return study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED))
 
 
-def flags_of(resolved: Resolved) -> list[str]:
-    """Settings of the command line, which stay as they are, as its words."""
-    return [
-        shlex.quote(f"--{name.replace('_', '-')}={value}")
-        for name, value in resolved.given(settings.COMMAND_LINE).items()
-        if name != "model"
-    ]
+def distributions(chosen: Settings, space: Mapping[str, Search]) -> dict[str, BaseDistribution]:
+    """What each setting is drawn from; types of the settings tell whole numbers from fractions."""
+    found: dict[str, BaseDistribution] = {}
+    for name, search in space.items():
+        if search.values:
+            found[name] = CategoricalDistribution(search.values)
+        elif isinstance(getattr(chosen, name), int):
+            low, high = int(search.low), int(search.high)
+            found[name] = IntDistribution(low, high, log=search.logarithmic)
+        else:
+            found[name] = FloatDistribution(search.low, search.high, log=search.logarithmic)
+    return found
+
+
+def name_of(chosen: Settings, space: Mapping[str, Search], data: Any, folds: int) -> str:
+    """The name of a search: values of trials compare only within one of these."""
+    fixed = {name: value for name, value in described(chosen).items() if name not in space}
+    searched = {name: dataclasses.asdict(search) for name, search in space.items()}
+    about = {"fixed": fixed, "searched": searched, "data": data, "folds": folds}
+    return f"{chosen.results} {fingerprint_value(about)[:12]}"
 
 
 if __name__ == "__main__":
-    with one_line_errors(), Stage() as stage:
-        main(stage)
+    with one_line_errors():
+        main()

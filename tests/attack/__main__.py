@@ -1,102 +1,229 @@
 """``python -m tests.attack --count 10000 --seed 1``: hostile files and flags, by hand.
 
-Prints a line for each case that ended worse than with one line, and a table at the end. Exit code
-1 if there was one. ``--case N`` runs one case again and shows all of it.
+Each case copies a small tree of data and outputs, damages a file of it or a command line, runs one
+of the commands that read it, and judges how that ended. Prints a line for each case that ended
+worse than with one line, and a table at the end. Exit code 1 if there was one. ``--case N`` runs
+one case again.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
-from functools import partial
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from random import Random
 
-from lib.files.progress import Lines
-from tests.attack import runner
-from tests.attack.cases import Attacked, Report, attack, build
-from tests.attack.commands import TARGETS
-from tests.attack.judging import OUTCOMES, WORSE
-from tests.interpreter import import_all
+import numpy as np
+import polars as pl
+
+from lib.tpugraphs.npz import write_layout
+from tests import kernels, synthetic
+from tests.attack.mutations import TEXTS, mutate
+from tests.interpreter import python
+from tests.stages import REPOSITORY, environment
+from tests.tpugraphs.builders import chain, layout_run, tuning
+
+SUCCESS, ONE_LINE, WORSE = OUTCOMES = ("success", "one line", "worse")
+SECONDS = 120  # that a command may take
+LAYOUT = "layout-xla-default"
+TINY = "--model tgraph --folds-total 2 --epochs 2 --channels 16 --blocks 1 --configurations 4"
+TILES = "--model tile --folds-total 2 --epochs 2 --channels 16 --blocks 1"
+RAW = "data/npz/layout/xla/default"
+OWN = "outputs/layout-xla-default@tgraph"
+REMARKS = ("warning:", "skipped:")  # lines on standard error that are no error
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line, patterns of the files that it reads, and of those that it may write."""
+
+    words: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+
+
+_LAYOUTS = f"--collection {LAYOUT} {TINY} --data data --outputs outputs"
+COMMANDS = {
+    "preprocess": Command(
+        f"01_preprocess.py {_LAYOUTS} --jobs 1",
+        (f"{RAW}/*", "data/dataset.json", f"outputs/{LAYOUT}/stages/*"),
+        (f"outputs/{LAYOUT}/*", "outputs/.make/*"),
+    ),
+    "preprocess tiles": Command(
+        f"01_preprocess.py --collection tile-xla {TILES} --data data --outputs outputs --jobs 1",
+        ("data/npz/tile/*",),
+        ("outputs/tile-xla/*", "outputs/.make/*"),
+    ),
+    "ensemble": Command(
+        f"04_ensemble.py {_LAYOUTS}",
+        (f"{OWN}/scores/*", f"{OWN}/fold_?/metrics.json", "data/*.parquet"),
+        (f"{OWN}/*", "outputs/.make/*"),
+    ),
+    "report": Command(
+        f"-m lib.report {_LAYOUTS}",
+        (f"{OWN}/scores/*", f"{OWN}/*.json", f"{OWN}/fold_?/history.parquet", "data/*.parquet"),
+        (f"{OWN}/report.html",),
+    ),
+    "rank": Command(
+        f"-m lib.scoring.rank --collection {LAYOUT} --model tgraph --outputs outputs "
+        "--candidates programs/candidates.npz programs/program.npz",
+        ("programs/*.npz",),
+    ),
+    "rank lines": Command(
+        f"-m lib.scoring.rank --collection {LAYOUT} --model tgraph --outputs outputs "
+        "--candidates programs/candidates.jsonl programs/tuning.pb",
+        ("programs/*.jsonl", "programs/*.pb"),
+    ),
+}
 
 
 def main() -> int:
-    """Run cases; returns the exit code."""
+    """Run cases; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="cases to run (default: 300)")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first (default: 0)")
     parser.add_argument("--seed", type=int, default=0, help="other seeds, other cases (default: 0)")
-    parser.add_argument("--case", type=int, help="run this one, and show all of it")
-    parser.add_argument("--only", choices=TARGETS, nargs="+", default=(), help="what to damage")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--world", type=Path, help="make the undamaged tree there, or use it")
-    parser.add_argument("--keep", type=Path, help="with --case: put the damaged tree there")
+    parser.add_argument("--case", type=int, help="run this one, and show all that it says")
     args = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != runner.ENVIRONMENT["PYTHONHASHSEED"]:
-        runner.restart_with(runner.ENVIRONMENT, "tests.attack", sys.argv[1:])
-
-    if args.case is None or not (args.world and args.world.exists()):  # else it is one command
-        import_all()
-    with tempfile.TemporaryDirectory(prefix="attack-") as name:
-        attacked = build(args.world or Path(name))
-        if args.case is None:
-            return run_all(attacked, args, Path(name))
-        return show(attacked, args, Path(name))
-
-
-def run_all(attacked: Attacked, args: argparse.Namespace, folder: Path) -> int:
-    """Run many cases, and print what is worse and a table of all."""
-    numbers = range(args.first, args.first + args.count)
-    one = partial(run_one, attacked, args, folder)
+    numbers = range(args.count) if args.case is None else [args.case]
     counts: Counter[tuple[str, str]] = Counter()
-    lines = Lines("attack", args.count, "case")
-    for kind, outcome, text in lines.over(runner.spread(one, numbers, args.jobs)):
-        counts[kind, outcome] += 1
-        if outcome == WORSE:
-            print(text, flush=True)
-    print(table(counts))
+    with tempfile.TemporaryDirectory(prefix="attack-") as name:
+        world, tree = Path(name, "world"), Path(name, "tree")
+        build(world)
+        for number in numbers:
+            shutil.copytree(world, tree, symlinks=True)
+            kind, damage, done, why = attack(tree, Random(f"{args.seed} {number}"))
+            outcome = WORSE if why else ONE_LINE if done.returncode else SUCCESS
+            counts[kind, outcome] += 1
+            if why or args.case is not None:
+                again = f"python -m tests.attack --seed {args.seed} --case {number}"
+                print(f"[{kind}] {damage}: {why or outcome}; {again}", flush=True)
+            if args.case is not None:
+                print(done.stdout, done.stderr)
+            shutil.rmtree(tree)
+    for kind in (*COMMANDS, "all"):
+        kinds = COMMANDS if kind == "all" else [kind]
+        found = [f"{sum(counts[one, how] for one in kinds):>8,} {how}" for how in OUTCOMES]
+        print(f"{kind:<18}{''.join(found)}")
     return int(any(outcome == WORSE for _, outcome in counts))
 
 
-def run_one(
-    attacked: Attacked, args: argparse.Namespace, folder: Path, number: int
-) -> tuple[str, str, str]:
-    """A case in this process's own tree: its kind, its outcome, and it in a line."""
-    tree = folder / f"case_{os.getpid()}"
-    report = attack(attacked, args.seed, number, tuple(args.only), tree)
-    return report.kind, report.verdict.outcome, line(report, args)
+def build(world: Path) -> None:
+    """Make the undamaged tree: raw files of layouts and tiles, a program, and all results.
+
+    Raises:
+        RuntimeError: if a command does not succeed on undamaged files.
+    """
+    synthetic.write_collection(world / "data", LAYOUT, train=3, valid=1, test=2, nodes=14)
+    for split, count in {"train": 3, "valid": 1, "test": 1}.items():
+        folder = world / "data" / "npz" / "tile" / "xla" / split
+        made = [kernels.tile_kernel(f"{split}_{k}", k, 5, 9) for k in range(count)]
+        kernels.write_kernels(folder, made, labelled=split != "test")
+    runs = layout_run(9, [[[0]], []], default=True), layout_run(8, [[], [[1]]])
+    message = tuning(chain("tuned"), *runs, nodes=(1, 2)).SerializeToString()
+    (world / RAW / "train" / "tuned.pb").write_bytes(message)
+    graph = synthetic.layout_graph("program", 99, 14, 3, 9)
+    programs = world / "programs"
+    write_layout(programs / "program.npz", graph)
+    (programs / "tuning.pb").write_bytes(message)
+    np.savez(programs / "candidates.npz", node_config_feat=graph.node_config_feat)
+    (programs / "candidates.jsonl").write_text('{"1": {"output": "{0}"}}\n{}\n')
+    names = sorted(path.stem for path in (world / RAW / "test").glob("*.npz"))
+    with np.load(world / RAW / "test" / f"{names[0]}.npz") as file:
+        count = len(file["config_runtime"])
+    rows = [
+        {"collection": LAYOUT, "split": "test", "graph": name, "config": config}
+        | {"runtime": 1000 + config, "rounds": [1000 + config, 1001 + config]}
+        for name in names
+        for config in range(count)
+    ]
+    pl.DataFrame(rows).write_parquet(world / "data" / "measurements.parquet")
+    stages = [COMMANDS["preprocess"].words, COMMANDS["preprocess tiles"].words]
+    for fold in range(2):
+        stages += [f"{name} {_LAYOUTS} --fold {fold}" for name in ("02_train.py", "03_infer.py")]
+    for words in (*stages, *(command.words for command in COMMANDS.values())):
+        done = run(words.split(), world)
+        if done.returncode or done.stderr:
+            raise RuntimeError(f"{words} fails on undamaged files: {done}")
 
 
-def show(attacked: Attacked, args: argparse.Namespace, folder: Path) -> int:
-    """Run one case and print all of it."""
-    tree = folder / "case"
-    report = attack(attacked, args.seed, args.case, tuple(args.only), tree)
-    print(line(report, args), *report.outcome.stdout.splitlines()[-5:], sep="\n| ")
-    print(report.outcome.stderr)
-    print(f"{report.outcome.seconds:.1f} s, {report.outcome.peak / 1e6:.0f} MB")
-    if args.keep:
-        shutil.copytree(tree, args.keep, symlinks=True)
-    return int(report.verdict.outcome == WORSE)
+def attack(tree: Path, rng: Random) -> tuple[str, str, subprocess.CompletedProcess, str]:
+    """Run a case in a tree: the command, the damage, how it ended, and what is wrong with that."""
+    kind = rng.choice(list(COMMANDS))
+    command = COMMANDS[kind]
+    words, allowed = command.words.split(), command.writes
+    if kind == "ensemble":  # or it is up to date
+        (tree / OWN / "stages" / "ensemble.json").unlink()
+    if rng.random() < 0.15:
+        place = rng.randrange(1, len(words))
+        words[place] = rng.choice([*(text for text in TEXTS if "\0" not in text), "--nope", "-1"])
+        damage, allowed = f"word {place} is {ascii(words[place])[:40]}", ("*",)
+    else:
+        names = [path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()]
+        targets = command.writes if command.writes and rng.random() < 0.1 else command.reads
+        name = rng.choice(sorted(one for one in names if fits(one, targets)))
+        damage = f"{name}: {mutate(tree / name, rng)}"
+    before = snapshot(tree)
+    done = run(words, tree)
+    after = snapshot(tree)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    may = allowed if done.returncode == 0 or "*" in allowed else ("outputs/.make/*",)
+    wrong = [name for name in sorted(changed) if not fits(name, may)]
+    why = wrong_ending(done) or (wrong and f"changed {wrong[:4]!a}") or ""
+    return kind, damage, done, str(why)
 
 
-def line(report: Report, args: argparse.Namespace) -> str:
-    """A case in one line, with what runs it again."""
-    only = f" --only {' '.join(args.only)}" if args.only else ""
-    again = f"python -m tests.attack --seed {args.seed} --case {report.number}{only}"
-    why = report.verdict.why or report.verdict.outcome
-    return f"[{report.kind}] {report.command}: {report.damage}: {why}; {again}"
+def run(words: list[str], folder: Path) -> subprocess.CompletedProcess:
+    """Run a command in a folder in bounded time; -9 is its code if it hangs."""
+    full = [
+        str(REPOSITORY / word) if word.startswith("0") and k == 0 else word
+        for k, word in enumerate(words)
+    ]
+    try:
+        return subprocess.run(
+            [python(), *full],
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, -9, "", f"took more than {SECONDS} s")
 
 
-def table(counts: Counter[tuple[str, str]]) -> str:
-    """How many cases of each kind ended how."""
-    rows = [(kind, *(counts[kind, outcome] for outcome in OUTCOMES)) for kind in TARGETS]
-    rows = [row for row in rows if any(row[1:])]
-    rows.append(("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))
-    head = f"{'':<14}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)
-    return "\n".join([head, *(f"{k:<14}" + "".join(f"{n:>10,}" for n in ns) for k, *ns in rows)])
+def wrong_ending(done: subprocess.CompletedProcess) -> str:
+    """What is wrong with how a command ended and with what it said; empty if nothing is."""
+    lines = [line for line in done.stderr.split("\n") if line and not line.startswith(REMARKS)]
+    last = ascii(lines[-1][:300]) if lines else "nothing said"
+    if done.returncode not in (0, 2) or len(lines) != bool(done.returncode):
+        return f"exit code {done.returncode}, {len(lines)} lines: {last}"
+    if done.returncode and not (lines[0].startswith("error: ") and lines[0].isprintable()):
+        return f"no plain line: {last}"
+    return ""
+
+
+def snapshot(tree: Path) -> dict[str, tuple]:
+    """The kind, size and time of all that is in a tree, by relative name; folders do not count."""
+    found = {}
+    for path in tree.rglob("*"):
+        if path.is_symlink() or not path.is_dir():
+            state = path.lstat()
+            name = path.relative_to(tree).as_posix()
+            found[name] = state.st_mode, state.st_size, state.st_mtime_ns
+    return found
+
+
+def fits(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a path fits one of some patterns; ``*`` stands for slashes too."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ from lib.files.terminal import table
 MEASURED = Path(__file__).with_suffix(".json")
 MINE = "tests/bench/deployed_mine.py:network"  # from the root, where this is run
 NETWORKS = (
-    *("resnet18.w64_s112.b1", "resnet50.w32_s64.b1", "mobilenet_v2.w32_s112.b1"),
-    *("convnext.w24_s64.b1", "bert.w256_t128.b1", "decode.w256_t128.b1", "vit.w128_s96.b1"),
+    *("torchvision:resnet50", "torchvision:mobilenet_v3_large", "torchvision:convnext_tiny"),
+    *("transformers:bert-base-uncased", "transformers:gpt2", "transformers:whisper-tiny"),
     MINE,
 )
 SEARCHES = ("search 16", "search 64", "XGBoost 16")
@@ -50,8 +50,7 @@ PLACE = itemgetter("processor", "device")  # of a row
 
 def as_text(rows: list[dict[str, Any]]) -> str:
     """The tables, by processor and device."""
-    names = [name.rpartition("/")[2] for name in NETWORKS]
-    rows = sorted(rows, key=lambda row: (PLACE(row), names.index(row["network"])))
+    rows = sorted(rows, key=PLACE)
     tables = []
     for place, group in groupby(rows, PLACE):
         own = list(group)

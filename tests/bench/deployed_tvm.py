@@ -18,9 +18,9 @@ import torch
 import tvm
 
 from lib.collect.tvm.agreement import difference
-from lib.collect.tvm.asked import named
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, runner
+from lib.collect.tvm.networks import named
 from lib.collect.tvm.rivals import onnx_file, rivals
 from lib.collect.tvm.running import clock_on, readings
 from lib.files.artifacts import write_json

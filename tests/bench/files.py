@@ -16,6 +16,7 @@ half the size), and 2 GB of disk.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -28,7 +29,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-from lib.files.checksum import checksum_of
 from lib.tpugraphs.dataset import write_dataset
 from tests.bench.rawfiles import write_raw
 from tests.kernels import tile_kernel, write_kernels
@@ -50,7 +50,7 @@ LOOK = 0.5  # seconds between looks at memory, of which the kernel keeps the mos
 
 @dataclass(frozen=True)
 class Result:
-    """Of one run: seconds, bytes of memory of the largest process, and the cache's checksums."""
+    """Of one run: seconds, bytes of memory of the largest process, and the cache's contents."""
 
     wall: float
     memory: int
@@ -91,8 +91,10 @@ def run(collection: str, root: Path, workers: int) -> Result:
         if stage.returncode:
             sys.exit(said)
         (cache,) = Path(name, collection).glob("cache*")
-        checksums = {path.name: checksum_of(path) for path in cache.iterdir()}
-    return Result(wall, max(most.values(), default=0), checksums)
+        digests = {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in cache.iterdir()
+        }
+    return Result(wall, max(most.values(), default=0), digests)
 
 
 def command(collection: str, root: Path, outputs: Path, workers: int) -> list[str]:

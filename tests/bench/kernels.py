@@ -20,9 +20,9 @@ import numpy as np
 from lib.collect.xla.kernels import Kernel, Times, kernels_of, profiled
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import ceiling, label
-from tests.bench.xla import ROUNDS, arguments, compiled_at_random, program_bench
+from tests.bench.xla import compiled_at_random
 
-RUNS, TURNS = 12, 3  # of a configuration in one profile; profiles of each
+ROUNDS, RUNS, TURNS = 24, 12, 3  # of a configuration; in one profile; profiles of each
 SHAPE = re.compile(r"\w+\[([\d,]*)\]\{([\d,]*)\}")
 COPY = re.compile(r" = \S+ (?:parameter|copy)\(")
 BUSY = 2.0  # microseconds: what takes less says nothing of memory
@@ -30,10 +30,8 @@ BUSY = 2.0  # microseconds: what takes less says nothing of memory
 
 def main() -> None:
     """Measure and print."""
-    args = arguments(__doc__, 32, "of random configurations")
-    bench = program_bench("tests.bench.kernels", args.program, args.core)
-    rng = np.random.default_rng(0)
-    compiled = compiled_at_random(bench, args.count, rng)
+    measurement = compiled_at_random("tests.bench.kernels", __doc__, 32)
+    bench, compiled, rng = measurement.bench, measurement.compiled, np.random.default_rng(0)
     bench.time(compiled, ROUNDS)
     known = [kernels_of(one.executable.as_text()) for one in compiled]
     times: list[Times] = [defaultdict(list) for _ in compiled]

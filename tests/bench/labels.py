@@ -20,10 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
-from lib.collect.xla.exported import read_exported
 from lib.ranking.metrics import kendall_tau
 from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import MEASUREMENTS
 
 Label = Callable[[np.ndarray], np.ndarray]  # of the logarithms of rounds (c, r), one a row
 
@@ -89,10 +90,13 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", type=Path, default=[BUNDLED])
     for root in parser.parse_args().datasets:
         found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-        for one in read_exported(root):
-            for name, pair in agreements(one.rounds[:, : one.fewest_rounds]).items():
-                found.setdefault(name, {}).setdefault(one.collection, []).append(pair)
-        names = list(next(iter(found.values())))
+        graphs = pl.read_parquet(root / MEASUREMENTS).group_by("collection", "graph")
+        for (collection, _), rows in graphs:
+            fewest = rows["rounds"].list.len().min()
+            rounds = np.array(rows["rounds"].list.head(fewest).to_list())
+            for name, pair in agreements(rounds).items():
+                found.setdefault(name, {}).setdefault(collection, []).append(pair)
+        names = sorted(next(iter(found.values())))
         print(f"| {root.name}: with itself, with tenth percentiles | " + " | ".join(names) + " |")
         print("|---" + "|--:" * len(names) + "|")
         for name, own in found.items():

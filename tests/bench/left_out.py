@@ -10,8 +10,7 @@ test, and the others do not learn from any; for another they are learned from wh
 them. As `make calibrate` does it, predictions are then multiplied by what fits a number of programs
 of other tasks, drawn at random, on each of its devices, means over draws; or the networks are tuned
 on the last number of them, one draw. What a network knows of the processor are the sizes of its
-caches and how fast its fastest programs are, of all that it measured. ``--number`` puts a number
-for each processor in place of that, as it was before.
+caches and how fast its fastest programs are, of all that it measured.
 
 *Best of 8* is the fastest of the eight that are predicted to be fastest, of each search task's
 schedules, over the fastest of all; the geometric mean. What was measured is kept in
@@ -35,13 +34,10 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
-from lib.models.common.build import network_for
-from lib.programs.adapt.judge import judged
-from lib.programs.adapt.transfer import best_factor
+from lib.programs.calibrate.fit import best_factor
 from lib.programs.calibrate.tuning import tuned
 from lib.programs.folds import all_pairs, held_out_by
 from lib.programs.inputs import (
-    PEAK,
     Programs,
     device_features,
     devices_of,
@@ -49,25 +45,25 @@ from lib.programs.inputs import (
     predict,
 )
 from lib.programs.losses import STEEPEST
-from lib.programs.preprocess import about, tasks_of
+from lib.programs.metrics import LEAST_PROGRAMS, mape, median_error
+from lib.programs.preprocess import metadata_of, tasks_of
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.task import networks_of
 from lib.programs.tensorir.records import SPLITS, is_general
 from lib.programs.train import ProgramsFold
+from lib.ranking.metrics import kendall_tau
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.training.fold import new_network
-from lib.training.loop import FoldTraining
+from lib.training.loop import Training
 
 COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
 KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone
 FEWEST_SCHEDULES = 128  # of a task that is searched
-SHOWN = ("mape", "median_error", "tau")
 
 
 class LeftOut:
     """One processor, and what there is to learn from and to predict without it."""
 
-    def __init__(self, cache: Cache, processor: str, number: bool):
+    def __init__(self, cache: Cache, processor: str):
         self.cache, self.devices = cache, devices_of(cache)
         self.out = [k for k, one in enumerate(self.devices) if one["processor"] == processor]
         single = [k for k in self.out if self.devices[k]["threads"] == 1]
@@ -77,13 +73,6 @@ class LeftOut:
         }
         self.kinds = {kind: places for kind, places in parts.items() if places}
         self.features = device_features(self.devices)
-        if number:
-            others = {d["processor"] for d in self.devices} - {processor}
-            place = {name: k / max(1, len(others) - 1) for k, name in enumerate(sorted(others))}
-            middle = float(np.mean([*place.values()]))
-            self.features[:, PEAK:] = 0
-            places = [place.get(one["processor"], middle) for one in self.devices]
-            self.features[:, PEAK] = torch.tensor(places)
         tests = [len(self._measured("test", places)) for places in self.kinds.values()]
         self.searched_only = not any(tests)
 
@@ -106,11 +95,11 @@ class LeftOut:
             programs = load_programs(cache, all_pairs(cache, names))
             seconds = programs.seconds[:, known]
             parts.append(replace(programs, seconds=seconds).some(np.isfinite(seconds).any(1)))
-        data = ProgramsFold(*parts, self.features[known], settings)
-        made = new_network(lambda: network_for(settings), data, settings.seed, fold)
+        data = ProgramsFold(settings, *parts, self.features[known])
         with tempfile.TemporaryDirectory() as folder:
-            list(FoldTraining(made, data, fold).run(Path(folder) / "state", "left out"))
-        return made.eval()
+            training = Training(data, fold, Path(folder) / "state", "left out")
+            list(training.run())
+        return training.network.eval()
 
     def predicted(
         self, networks: list[nn.Module], programs: Programs, places: list[int]
@@ -120,7 +109,7 @@ class LeftOut:
         return np.mean([predict(one, programs, where, 1024) for one in networks], axis=0)
 
     def results(self, networks: list[nn.Module], places: list[int]) -> dict[str, list[float]]:
-        """``SHOWN`` on some of its devices, before and after, and the best of eight."""
+        """Numbers on some of its devices, before and after, and the best of eight."""
         search = self._measured("search", places)
         test, pool = (self._measured(split, places) for split in ("test", "train"))
         if self.searched_only:
@@ -155,9 +144,14 @@ class LeftOut:
 
 
 def scored(logs: np.ndarray, test: Programs) -> list[float]:
-    """``SHOWN`` of a test's predictions."""
-    found = judged(logs, test.seconds, test.first, np.ones(len(test), bool))
-    return [found[key] for key in SHOWN]
+    """MAPE, median error, and tau within tasks, of a test's predictions."""
+    said, taus = np.exp(logs), []
+    for device in range(logs.shape[1]):
+        for start, stop in pairwise(test.first):
+            if stop - start >= LEAST_PROGRAMS:
+                one = said[start:stop, device], test.seconds[start:stop, device]
+                taus.append(kendall_tau(*one))
+    return [mape(said, test.seconds), median_error(said, test.seconds), float(np.mean(taus))]
 
 
 def best_of(logs: np.ndarray, programs: Programs) -> float:
@@ -178,7 +172,7 @@ def cache_of(root: Path, folder: Path) -> Cache:
     with CacheWriter(folder, "programs") as writer:
         for task, sizes in tasks_of(root / "dataset.json", SPLITS):
             writer.add(task, sizes)
-        told = about(root / "dataset.json", SPLITS)
+        told = metadata_of(root / "dataset.json", SPLITS)
         writer.finish({**told, "fingerprint": "left out", "settings": {}})
     return Cache(folder)
 
@@ -209,7 +203,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--folds", type=int, default=1, help="that are blended")
     parser.add_argument("--epochs", type=int, default=ProgramPlusSettings("programs-cpu").epochs)
-    parser.add_argument("--number", action="store_true", help="in place of what is known of it")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".json"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
     args = parser.parse_args()
@@ -221,13 +214,12 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             cache = cache_of(args.data, Path(name))
             for processor in sorted({one["processor"] for one in devices_of(cache)}):
-                key = f"{processor}{', by number' * args.number}"
-                if not any(name.startswith(key) for name in found):
-                    one = LeftOut(cache, processor, args.number)
+                if not any(name.startswith(processor) for name in found):
+                    one = LeftOut(cache, processor)
                     networks = [one.trained(k, settings) for k in range(args.folds)]
                     for kind, places in one.kinds.items():
-                        found[key + kind] = one.results(networks, places)
-                        print(f"{key}{kind}: {found[key + kind]}", flush=True)
+                        found[processor + kind] = one.results(networks, places)
+                        print(f"{processor}{kind}: {found[processor + kind]}", flush=True)
                     write_json(args.results, found)
     print(text(found))
 

@@ -2,7 +2,6 @@
 
     .venv/bin/python -m tests.bench.programs [--data ROOT] [--seeds 3] [--variants NAME ...]
     .venv/bin/python -m tests.bench.programs --curves
-    .venv/bin/python -m tests.bench.programs --speed
 
 Every variant learns from the same programs, is given the same ones for validation, and predicts the
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
@@ -30,23 +29,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
-from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.files.named import named
 from lib.files.progress import Lines
 from lib.files.terminal import table
-from lib.models.common.build import network_for
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.folds import Pairs, sides_of_fold
 from lib.programs.inputs import (
-    Programs,
     device_features,
     devices_of,
     load_programs,
     pair_predictions,
-    predict,
 )
 from lib.programs.metrics import (
     LATENCY_METRICS,
@@ -56,14 +50,9 @@ from lib.programs.metrics import (
 )
 from lib.programs.settings import ProgramSettings
 from lib.programs.task import networks_of
-from lib.programs.tensorir.records import read_programs
 from lib.report.statistics import p_text, paired
-from lib.settings import MODELS
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.training.fold import new_network
-from lib.training.loop import FoldTraining
-from tests.bench.recursive import Trees
-from tests.bench.rivals import CURVES, MEASURABLE, VARIANTS, Case, lstm_of, lstm_step
+from tests.bench.rivals import CURVES, MEASURABLE, VARIANTS, Case
 
 SPLITS = ("networks", "random")
 KEYS = [one.key for one in LATENCY_METRICS]
@@ -84,30 +73,18 @@ def cache_of(root: Path, folder: Path) -> Cache:
     return Cache(folder / "cache")
 
 
-def case_of(cache: Cache, trees: Trees, split: str, seed: int) -> tuple[Case, Chosen]:
+def case_of(cache: Cache, split: str, seed: int) -> tuple[Case, Pairs]:
     """What every variant learns from and predicts, and which programs the test has."""
     settings = ProgramSettings("programs-cpu", split=split, seed=seed)
     sides = sides_of_fold(cache, 0, settings)
     devices = device_features(devices_of(cache))
     parts = {side: load_programs(cache, chosen) for side, chosen in sides.items()}
-    rows = {side: _rows(cache, chosen) for side, chosen in sides.items()}
     called = {name: networks_of(cache.rows[name]) for side in sides.values() for name in side}
-    about = {"trees": trees, "called": called, "seed": seed, "split": split}
-    return Case(**parts, rows=rows, devices=devices, **about), sides["test"]
+    about = {"called": called, "seed": seed, "split": split}
+    return Case(**parts, devices=devices, **about), sides["test"]
 
 
-def _rows(cache: Cache, chosen: Chosen) -> np.ndarray:
-    """Rows of the dataset's table of each distinct program, as :func:`load_programs` has them."""
-    found = []
-    for name, own in chosen.items():
-        task = cache.graph(name)
-        programs = np.unique(task.owner[own])
-        first = np.unique(task.original[programs], return_index=True)[1]
-        found.append(task.program[programs[first]])
-    return np.concatenate(found)
-
-
-def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str, object]]:
+def measured(cache: Cache, test: Pairs, predicted: np.ndarray) -> list[dict[str, object]]:
     """A row a task, and one for all pairs."""
     rows, every, first = [], [], 0
     for name, own in test.items():
@@ -123,7 +100,7 @@ def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str
     return rows
 
 
-def run(cache: Cache, case: Case, test: Chosen, variant: str) -> pl.DataFrame:
+def run(cache: Cache, case: Case, test: Pairs, variant: str) -> pl.DataFrame:
     """Train and measure one."""
     started = time.perf_counter()
     predicted = MEASURABLE[variant](case)
@@ -172,70 +149,6 @@ def differences(found: pl.DataFrame, split: str, against: str) -> str:
     return table(rows, [f"{split}, less {against}", "MAPE of a task", "permutation", "worse on"])
 
 
-def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
-    """Training throughput on one core, and how long 1,000 programs take."""
-    case, _ = case_of(cache, trees, "networks", 0)
-    base, mixed = (_lstm_rate(case, how, seconds) for how in (False, True))
-    lines = [f"recursive LSTM: {base:,.0f} programs a second in training"]
-    lines.append(f"the same, trees of all shapes at a time: {mixed:,.0f}, {mixed / base:.1f} times")
-    for model in MODELS["programs"]:
-        chosen = MODELS["programs"][model]("programs-cpu")
-        data = named(chosen.fold)(case.train, case.valid, case.devices, chosen)
-        network = new_network(lambda c=chosen: network_for(c), data, 0, 0)
-        rate = _rate(FoldTraining(network, data, 0), seconds)
-        lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")
-        some = load_programs(cache, _first(cache, 1000))
-        for devices in (case.devices[:1], case.devices):
-            times = [_seconds(network.eval(), some, devices) for _ in range(7)]
-            lines.append(f"  {len(some):,} programs on {len(devices)} devices: {min(times):.3f} s")
-    return "\n".join(lines)
-
-
-def _seconds(network: nn.Module, programs: Programs, devices: torch.Tensor) -> float:
-    """What predicting programs takes."""
-    started = time.perf_counter()
-    predict(network, programs, devices, 4096)
-    return time.perf_counter() - started
-
-
-def _lstm_rate(case: Case, mixed: bool, seconds: float) -> float:
-    """Programs a second of the recursive LSTM's training steps."""
-    made, optimizer = lstm_of(case)
-    rows, generator = case.rows["train"], np.random.default_rng(0)
-    batches = case.trees.batches(rows, 256, generator)
-    if mixed:
-        batches = np.array_split(generator.permutation(rows), -(-len(rows) // 256))
-    started, seen = time.perf_counter(), 0
-    for own in batches:
-        lstm_step(made, optimizer, case, own, case.trees.read_mixed if mixed else case.trees.read)
-        seen += len(own)
-        if time.perf_counter() - started > seconds:
-            break
-    return seen / (time.perf_counter() - started)
-
-
-def _rate(training: FoldTraining, seconds: float) -> float:
-    """Programs a second of the network's training steps."""
-    training.network.train()
-    started, seen = time.perf_counter(), 0
-    while True:
-        for sample in training.data.samples(np.random.default_rng(0)):
-            training.step([sample])
-            seen += len(sample.labels)
-            if time.perf_counter() - started > seconds:
-                return seen / (time.perf_counter() - started)
-
-
-def _first(cache: Cache, programs: int) -> Chosen:
-    chosen, count = {}, 0
-    for name in cache.names("train"):
-        size = min(cache.rows[name]["programs"], programs - count)
-        if size:
-            chosen[name] = cache.graph(name).owner < size
-            count += size
-    return chosen
-
-
 def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -248,18 +161,14 @@ def main() -> None:
     parser.add_argument("--curves", action="store_true", help="learn from less, and nothing else")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
-    parser.add_argument("--speed", action="store_true", help="throughput and nothing else")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.speed or not args.print:
+    if not args.print:
         with tempfile.TemporaryDirectory() as folder:
-            cache, trees = cache_of(args.data, Path(folder)), Trees.of(read_programs(args.data))
-            if args.speed:
-                print(speed(cache, trees))
-                return
+            cache = cache_of(args.data, Path(folder))
             variants = [*CURVES] if args.curves else args.variants
             wanted = product(range(args.seeds), args.splits, variants)
-            run_missing(cache, trees, wanted, args.results)
+            run_missing(cache, wanted, args.results)
     for split in args.splits:
         found = results(args.results)
         print(f"\n{accuracy_table(found, split)}\n\n{differences(found, split, args.against)}")
@@ -270,16 +179,14 @@ def results(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
 
 
-def run_missing(
-    cache: Cache, trees: Trees, wanted: Iterable[tuple[int, str, str]], path: Path
-) -> None:
+def run_missing(cache: Cache, wanted: Iterable[tuple[int, str, str]], path: Path) -> None:
     """Run what has no result yet; several processes may share the file of results."""
     done = set(results(path).select("seed", "split", "variant").iter_rows())
     case = None
     missing = [one for one in wanted if one not in done]
     for seed, split, variant in Lines("programs", len(missing), "run").over(missing):
         if case is None or (case.seed, case.split) != (seed, split):
-            case, test = case_of(cache, trees, split, seed)
+            case, test = case_of(cache, split, seed)
         rows = run(cache, case, test, variant)
         with atomic_file(path) as temporary:
             pl.concat([results(path), rows]).write_parquet(temporary)

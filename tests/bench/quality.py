@@ -1,6 +1,6 @@
 """How well programs are ranked that were never seen: every idea a measured variant.
 
-    .venv/bin/python -m tests.bench.quality [--variants NAME ...] [--seeds 3] [--curve FILE.svg]
+    .venv/bin/python -m tests.bench.quality [--variants NAME ...] [--seeds 3]
 
 Out-of-fold tau: the training and validation programs of each bundled collection are dealt to five
 folds, families whole; a network is trained on four and judged on the fifth, five times, so that
@@ -35,15 +35,15 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.models.common.build import network_for
 from lib.ranking.folds import folds_of
+from lib.runs.stage import stage_script
 from lib.settings import settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
+from lib.training.checkpoint import Checkpoint
 from lib.training.fold import load_fold, new_network
-from lib.training.loop import FoldTraining
-from lib.training.split import learned_beside
-from tests.bench.quality_tables import differences, draw_curve, tables
+from lib.training.split import of_other_collections
+from tests.bench.quality_tables import differences, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,11 +122,10 @@ def _trained(
     data, settings = every[first], chosen[first]
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
     graphs = _shared(data, variant.share, settings.seed, fold)
-    network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
-    network = variant.change(network)
-    training = FoldTraining(network, graphs, fold)
+    network = variant.change(new_network(graphs, settings.seed, fold))
     with tempfile.TemporaryDirectory() as folder:
-        for _ in training.run(Path(folder) / "state.safetensors", "bench"):
+        checkpoint = Checkpoint(Path(folder) / "state.safetensors", network, graphs, "bench")
+        for _ in stage_script("train").train(network, graphs, fold, checkpoint):
             pass
     network.eval()
     for collection, own in every.items():
@@ -141,7 +140,7 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -
     if not others:
         return
     told = replace(settings, also=",".join(others))
-    wanted = sorted(graph.name for graph in learned_beside(cache, fold, told))
+    wanted = sorted(graph.name for graph in of_other_collections(cache, fold, told))
     found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 
@@ -181,8 +180,6 @@ def main() -> None:
     print(tables(results, args.data))
     if args.against:
         print(differences(results, args.against))
-    if args.curve:
-        draw_curve(results, args.curve)
 
 
 def _arguments() -> argparse.Namespace:
@@ -196,7 +193,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--against", choices=every, metavar="VARIANT", help="print differences")
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
-    parser.add_argument("--curve", type=Path, help="draw the learning curves here, as SVG")
     return parser.parse_args()
 
 

@@ -1,90 +1,14 @@
-"""What :mod:`tests.bench.quality` measured, as tables and a figure."""
+"""What :mod:`tests.bench.quality` measured, as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lib.files.artifacts import atomic_file
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
-from tests.bench.variants import SHARES, VARIANTS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Point = tuple[float, float, float]  # programs learned from, tau, its standard error
-
-
-def draw_curve(results: pl.DataFrame, path: Path) -> None:
-    """Out-of-fold tau against the number of programs learned from: a panel a variant, a line a
-    collection, of all that were measured with two shares of the programs or more.
-
-    Raises:
-        ValueError: there are none.
-    """
-    import matplotlib
-    import matplotlib.pyplot as plt
-
-    curves = {name: _curves(results, name) for name in VARIANTS}
-    curves = {name: own for name, own in curves.items() if own}
-    if not curves:
-        raise ValueError("no variant was measured with two shares of the programs")
-    matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
-    size = (2 + 3 * len(curves), 4)
-    figure, panels = plt.subplots(
-        1, len(curves), figsize=size, sharey=True, layout="constrained", squeeze=False
-    )
-    for (variant, own), axes in zip(curves.items(), panels[0], strict=True):
-        _draw_panel(axes, own, results)
-        axes.set(title=variant, xlabel="training programs")
-    panels[0, 0].set_ylabel("out-of-fold tau (dotted: no learning)")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, loc="outside right center")
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format="svg", metadata={"Date": None})
-    plt.close(figure)
-
-
-def _draw_panel(axes: Axes, curves: dict[str, list[Point]], results: pl.DataFrame) -> None:
-    """A line a collection, and a dotted one at what the arithmetic reaches."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    for collection, points in curves.items():
-        colour = f"C{LAYOUT_COLLECTIONS.index(collection)}"
-        counts, taus, errors = zip(*points, strict=True)
-        told = {"marker": "o", "capsize": 3, "color": colour, "label": collection}
-        axes.errorbar(counts, taus, errors, **told)
-        own = results.filter(collection=collection, variant="moved bytes, no learning")
-        if len(own):
-            axes.axhline(own["tau"].mean(), color=colour, linestyle=":", linewidth=1)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.xaxis.set_major_locator(FixedLocator(counts))
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _curves(results: pl.DataFrame, variant: str) -> dict[str, list[Point]]:
-    """The curve of each collection that has two points at least."""
-    found = {one: _curve(results, variant, one) for one in LAYOUT_COLLECTIONS}
-    return {one: points for one, points in found.items() if len(points) > 1}
-
-
-def _curve(results: pl.DataFrame, variant: str, collection: str) -> list[Point]:
-    """(programs learned from, mean tau, its standard error over seeds) of one collection."""
-    whole = results.filter(variant=variant)
-    union = VARIANTS[variant].union(collection)
-    learned = whole.filter(pl.col("collection").is_in(union))["graph"].n_unique() * 4 / 5  # folds
-    points = []
-    for share in (*SHARES, 1.0):
-        name = variant if share == 1 else f"{variant}, {share:.1%} of the programs"
-        own = results.filter(variant=name, collection=collection)
-        means = own.group_by("seed").agg(pl.col("tau").mean())["tau"]
-        if len(means) > 1:
-            points.append((share * learned, means.mean(), means.std() / len(means) ** 0.5))
-    return points
+from tests.bench.variants import VARIANTS
 
 
 def tables(results: pl.DataFrame, data: Path) -> str:

@@ -39,18 +39,17 @@ import torch
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.files.artifacts import atomic_file
+from lib.files.named import named
 from lib.files.terminal import table
-from lib.models.common.build import network_for
 from lib.models.common.input import input_of
-from lib.models.tgraph_plus import training as copies
 from lib.ranking.baseline import moved_bytes, padded_work
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of, repeated_ceiling
 from lib.settings import Settings, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
-from lib.training.fold import Fold, new_network
-from lib.training.loop import FoldTraining
+from lib.training.fold import Fold
+from lib.training.loop import Training
 from lib.training.split import LabelledGraph
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
@@ -87,8 +86,7 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
         [LabelledGraph(own.name, prepare(own, settings), own.runtime) for own in side]
         for side in (train, valid)
     ]
-    of_copies = settings.input == "lib.models.tgraph_plus.inputs:INPUT"
-    return copies.fold_of(*sides, settings) if of_copies else Fold(*sides, settings)
+    return named(settings.fold)(*sides, settings)
 
 
 def by_network(model: str) -> Method:
@@ -101,12 +99,11 @@ def by_network(model: str) -> Method:
             given |= {"epochs": passes, "validate_every": passes}
         settings = settings_for("layout-xla-default", TPUGRAPHS, given)
         data = fold_of(train, [held], settings)
-        network = new_network(lambda: network_for(settings), data, seed, 0)
-        training = FoldTraining(network, data, 0)
         with tempfile.TemporaryDirectory() as folder:
-            for _ in training.run(Path(folder) / "state", "bench"):
+            training = Training(data, 0, Path(folder) / "state", "bench")
+            for _ in training.run():
                 pass
-        network.eval()
+        network = training.network.eval()
         size, prepared = settings.inference_configurations, data.valid[0].prepared
         return input_of(settings).scores(network, prepared, size, None)
 
@@ -154,7 +151,7 @@ METHODS: dict[str, Method] = {
     "ridge": by_one_hots(ridge),
     "boosting": by_one_hots(boosting),
     "tgraph": by_network("tgraph"),
-    "tgraph-plus": by_network("tgraph-plus"),
+    "prices": by_network("prices"),
 }
 WITHIN_ONLY = ("ridge", "boosting")
 SURE = ("moved bytes", "padded work")  # the same whatever is drawn

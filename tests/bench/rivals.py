@@ -12,20 +12,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from lib.files.named import named
-from lib.models.common.build import network_for
-from lib.programs.adapt.case import POOLED, pooled_rows
-from lib.programs.adapt.transfer import BOOSTING, best_factor
+from lib.programs.calibrate.fit import best_factor
 from lib.programs.inputs import Programs, predict
-from lib.programs.settings import LOSS_NAMES, TRANSFORMS, ProgramCollection
+from lib.programs.pooled import POOLED, pooled_rows
+from lib.programs.settings import TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
-from lib.training.fold import new_network
-from lib.training.loop import FoldTraining
-from tests.bench.recursive import RecursiveLstm, Trees
+from lib.training.loop import Training
 
 ROUNDS = 300  # of boosting
+BOOSTING = {
+    **{"tree_method": "hist", "nthread": 1, "max_bin": 64, "max_depth": 8, "eta": 0.06},
+    **{"subsample": 0.7, "colsample_bytree": 0.2, "min_child_weight": 3},
+}
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class Case:
 
     Attributes:
         train, valid, test: programs.
-        rows: of each, numbers in the dataset's table.
         devices: (d, 11).
-        trees: of the whole dataset.
         called: task -> networks that call it.
         seed: of weights, and of what boosting is shown.
         split: ``networks`` or ``random``.
@@ -46,18 +44,11 @@ class Case:
     train: Programs
     valid: Programs
     test: Programs
-    rows: dict[str, np.ndarray]
     devices: torch.Tensor
-    trees: Trees
     called: Mapping[str, tuple[str, ...]]
     seed: int
     split: str
     boosted: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def place(self, side: str, rows: np.ndarray) -> np.ndarray:
-        """Where rows of the dataset's table are among the programs of a side."""
-        order = np.argsort(self.rows[side])
-        return order[np.searchsorted(self.rows[side], rows, sorter=order)]
 
 
 def calibrated(valid: np.ndarray, test: np.ndarray, programs: Programs) -> np.ndarray:
@@ -74,12 +65,11 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
         chosen: ProgramCollection = MODELS["programs"][model](
             "programs-cpu", seed=case.seed, split=case.split, **changes
         )
-        data = named(chosen.fold)(case.train, case.valid, case.devices, chosen)
-        made = new_network(lambda: network_for(chosen), data, case.seed, 0)
-        training = FoldTraining(made, data, 0)
+        data = named(chosen.fold)(chosen, case.train, case.valid, case.devices)
         with tempfile.TemporaryDirectory() as folder:
-            list(training.run(Path(folder) / "state", "bench"))
-        return predict(made.eval(), case.test, case.devices, chosen.batch)
+            training = Training(data, 0, Path(folder) / "state", "bench")
+            list(training.run())
+        return predict(training.network.eval(), case.test, case.devices, chosen.batch)
 
     return run
 
@@ -117,7 +107,7 @@ def _boosted(case: Case) -> dict[str, np.ndarray]:
     rows, work = tables["train"]
     wanted = np.log(case.train.seconds) - work[:, None]
     known = np.isfinite(wanted)
-    about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
+    about = {**BOOSTING, "seed": case.seed}
     made = library.train(about, library.DMatrix(rows[known], wanted[known]), ROUNDS)
     return {
         side: made.predict(library.DMatrix(own.reshape(-1, own.shape[2]))).reshape(own.shape[:2])
@@ -150,76 +140,16 @@ def _some_networks(case: Case, share: float) -> np.ndarray:
     return tasks[case.train.task]
 
 
-def recursive_lstm(case: Case, epochs: int = 8, size: int = 256) -> np.ndarray:
-    """A recursive LSTM over the tree; logarithms of latencies, squared errors."""
-    made, optimizer = lstm_of(case)
-    rows, read = case.rows["train"], case.trees.read_mixed
-    steps, each = 0, -(-len(rows) // size)
-    for epoch in range(epochs):
-        for own in np.array_split(_random(case, epoch).permutation(rows), each):
-            for group in optimizer.param_groups:
-                group["lr"] = 1e-3 * (1 - steps / (epochs * each))
-            lstm_step(made, optimizer, case, own, read)
-            steps += 1
-    made.eval()
-    found = {side: lstm_predictions(made, case, side) for side in ("valid", "test")}
-    return calibrated(found["valid"], found["test"], case.valid)
-
-
-def _random(case: Case, epoch: int) -> np.random.Generator:
-    return np.random.default_rng([case.seed, epoch])
-
-
-def lstm_of(case: Case) -> tuple[RecursiveLstm, torch.optim.Optimizer]:
-    """A fresh network, standardized on the training programs."""
-    torch.manual_seed(case.seed)
-    made = RecursiveLstm()
-    made.standardize.fit(torch.from_numpy(case.train.features))
-    with torch.no_grad():
-        made.level.fill_(float(np.nanmean(np.log(case.train.seconds))))
-    return made, torch.optim.AdamW(made.parameters(), lr=1e-3)
-
-
-def lstm_step(
-    made: RecursiveLstm,
-    optimizer: torch.optim.Optimizer,
-    case: Case,
-    own: np.ndarray,
-    read: Callable[..., torch.Tensor],
-) -> None:
-    """One step on programs, rows of the dataset's table, by a way of :class:`Trees` to read."""
-    wanted = torch.from_numpy(np.log(case.train.seconds[case.place("train", own)])).float()
-    known = torch.isfinite(wanted)
-    on = known.any(0)  # the devices that measured any of them
-    said = read(made, own, case.devices[on])[known[:, on]]
-    loss = (said - wanted[known]).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(made.parameters(), 1.0)
-    optimizer.step()
-
-
-@torch.inference_mode()
-def lstm_predictions(made: RecursiveLstm, case: Case, side: str) -> np.ndarray:
-    """(n, d) predictions of a side's programs."""
-    rows = case.rows[side]
-    parts = np.array_split(rows, -(-len(rows) // 1024))
-    found = [case.trees.read_mixed(made, own, case.devices).numpy() for own in parts]
-    return np.concatenate(found).astype(np.float64)
-
-
 VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "cdmpp-plus": network("cdmpp-plus"),
     "cdmpp": network("cdmpp"),
     "xgboost": xgboost(False),
     "xgboost, with the factor": xgboost(True),
-    "recursive LSTM, with the factor": recursive_lstm,
 }
 # What CDMPP takes out or exchanges one at a time (its tables 3 to 5 and figure 14a); "cdmpp" among
 # VARIANTS has Box and Cox's labels, the error of both kinds and the encoding of places.
 ABLATIONS: dict[str, Callable[[Case], np.ndarray]] = {
     **{f"cdmpp, {one}": network("cdmpp", label_transform=one) for one in TRANSFORMS[1:]},
-    **{f"cdmpp, {one}": network("cdmpp", loss=one) for one in LOSS_NAMES[1:]},
     "cdmpp, no places": network("cdmpp", positional=False),
 }
 SHARES = (1 / 8, 1 / 4, 1 / 2)

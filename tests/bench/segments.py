@@ -27,10 +27,8 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.experiments.fold import SegmentsFold
-from lib.models.common.build import build_network
 from lib.settings import MODELS
 from lib.training.fold import new_network
-from lib.training.loop import FoldTraining
 from tests.bench.case import Shape, program_graph
 
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)
@@ -46,17 +44,14 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     own = {"segment_nodes": 1024, "trained_segments": 1} if model == "gst" else {}
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
     fold = SegmentsFold(["g"], [], settings, Cache(folder / "cache"))
-    network = new_network(lambda: build_network(settings), fold, 0, 0)
-    training = FoldTraining(network, fold, 0)
-    fold.beside.begin(folder / "state", "bench", 0)
+    network = new_network(fold, 0, 0)
     before = resident("VmRSS:")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    seconds = [timed_epoch(training, number) for number in range(STEPS)]
+    seconds = [timed_epoch(network, fold, number) for number in range(STEPS)]
     found = {
         "memory": resident("VmHWM:") - before,
-        "estimate": fold.estimate(network).bytes,
+        "estimate": fold.estimate().bytes,
     }
-    fold.beside.end()
     return {**found, "first": seconds[0], "later": min(seconds[1:])}
 
 
@@ -69,11 +64,14 @@ def write_cache(folder: Path, nodes: int, configurations: int) -> None:
         writer.finish({"fingerprint": "bench", "settings": {}})
 
 
-def timed_epoch(training: FoldTraining, number: int) -> float:
+def timed_epoch(network: torch.nn.Module, fold: SegmentsFold, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
-    started = time.perf_counter()
-    for sample in training.data.samples(np.random.default_rng(number)):
-        training.step([sample])
+    started, generator = time.perf_counter(), np.random.default_rng(number)
+    for group in fold.groups(generator):
+        batch = fold.draw(group, generator, 0.5)
+        network.zero_grad(set_to_none=True)
+        fold.loss(fold.forward(network, batch), batch).backward()
+        fold.after_step()
     return time.perf_counter() - started
 
 

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import argparse
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lib.collect.quiet import TimingCore
-from lib.collect.xla.__main__ import time_here
-from lib.tpugraphs import drawing
+from lib.collect.xla.environment import time_here
+from lib.collect.xla.programs import selected_programs
 
 if TYPE_CHECKING:
-    from lib.collect.xla.bench import Compiled, ProgramBench
+    from lib.collect.xla.measure import Measurement
 
-ROUNDS, ROUND_SECONDS = 24, 0.006
-
-
-def arguments(description: str, count: int, counted: str) -> argparse.Namespace:
-    """Of a bench of one program: its ``program``, ``count`` and ``core``."""
-    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=count, help=counted)
-    parser.add_argument("--core", type=int, default=1)
-    return parser.parse_args()
+ROUND_SECONDS = 0.006
 
 
-def program_bench(module: str, name: str, core: int) -> ProgramBench:
-    """A program to compile and time on one core, as the collector does.
+def compiled_at_random(module: str, description: str, count: int) -> Measurement:
+    """The program that the command line names, compiled on one core under random configurations.
 
     Args:
         module: that runs, see :func:`time_here`.
-        name: of the program.
-        core: that it is timed on.
+        description: of the bench.
+        count: of configurations, if the command line has no other.
     """
-    time_here(module, core)
-    from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("program", help="the name of a bundled program, or a file of HLO")
+    parser.add_argument("--count", type=int, default=count, help="of random configurations")
+    parser.add_argument("--core", type=int, default=1)
+    args = parser.parse_args()
+    time_here(module, args.core)
+    from lib.collect.xla.measure import RUNS, Measurement  # late: JAX reads the environment
 
-    return ProgramBench(name, ROUND_SECONDS, TimingCore(core, [core], 0, None, ""))
-
-
-def compiled_at_random(
-    bench: ProgramBench, count: int, generator: np.random.Generator
-) -> list[Compiled]:
-    """Random configurations of a program, but for those that XLA refuses."""
-    wanted = [drawing.random_configuration(bench.ranks, generator) for _ in range(count)]
-    return [one for each in wanted if (one := bench.compile(each, 0)) is not None]
+    (program,) = selected_programs(args.program)
+    settings = SimpleNamespace(
+        output="", round_seconds=ROUND_SECONDS, timed_by=RUNS, random=args.count, genetic=0
+    )
+    measurement = Measurement(program, settings, TimingCore(args.core))
+    measurement.search(np.random.default_rng(0))
+    return measurement

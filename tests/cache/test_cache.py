@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
@@ -18,11 +16,9 @@ from hypothesis import strategies as st
 from lib.cache.compress import compress
 from lib.cache.format import LAYOUT, TABLE
 from lib.cache.graph import CachedGraph
-from lib.cache.manifest import read_manifest, write_manifest
-from lib.cache.reader import Cache, read_table
+from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from tests.builders import cached_graph
@@ -115,13 +111,6 @@ def test_arrays_are_read_only_views_of_the_files(tmp_path):
         cells[0, 0] = 1
 
 
-def test_a_few_rows_of_a_graph(tmp_path):
-    graphs = mixed_graphs()
-    cache = write(tmp_path / "cache", graphs)
-    rows = np.array([4, 0, 4])
-    assert np.array_equal(cache.graph("words").cells[rows], graphs[1].cells[rows])
-
-
 @pytest.mark.parametrize("name", LAYOUT.arrays)
 @pytest.mark.parametrize("change", ["shorter", "longer", "gone"])
 def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
@@ -137,87 +126,13 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
         Cache(tmp_path / "cache")
 
 
-def test_a_table_of_another_cache(tmp_path):
-    """Whole in itself, with a checksum of its own, but not the one that this manifest means."""
-    write(tmp_path / "cache", mixed_graphs())
-    write(tmp_path / "other", mixed_graphs()[:1])
-    shutil.copy(tmp_path / "other" / "graphs.parquet", tmp_path / "cache")
-    for read in (Cache, read_table):
-        with pytest.raises(
-            DataError, match=r"graphs\.parquet: checksum: .*; delete .*, then run 01_preprocess"
-        ):
-            read(tmp_path / "cache")
-
-
-def test_a_link_to_itself(tmp_path):
-    write(tmp_path / "cache", mixed_graphs())
-    path = tmp_path / "cache" / "cells.bin"
-    path.unlink()
-    path.symlink_to("cells.bin")
-    with pytest.raises(
-        DataError, match=r"cells\.bin: file: found .*symbolic links, .*; delete .*, then run 01_"
-    ):
-        Cache(tmp_path / "cache")
-
-
-def test_a_file_far_too_large_is_told_by_its_size(tmp_path):
-    """Zeros that take no room on the disk, but a minute to read."""
-    write(tmp_path / "cache", mixed_graphs())
-    os.truncate(tmp_path / "cache" / "cells.bin", 1 << 38)
-    told = r"size: found 274877906944 bytes, expected \d+ bytes; delete"
-    with pytest.raises(DataError, match=told):
-        Cache(tmp_path / "cache")
-
-
-def test_a_table_with_a_hole_of_gigabytes_is_not_read_through(tmp_path):
-    write(tmp_path / "cache", mixed_graphs())
-    os.truncate(tmp_path / "cache" / "graphs.parquet", 1 << 38)  # minutes to read
-    with pytest.raises(DataError, match=r"graphs.parquet: checksum: found none"):
-        Cache(tmp_path / "cache")
-
-
-FILES = ("graphs.parquet", *(f"{name}.bin" for name in LAYOUT.arrays))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_any_flipped_bit_is_found(tmp_path, name):
-    write(tmp_path / "cache", mixed_graphs())
-    path, draw = tmp_path / "cache" / name, np.random.default_rng(0)
-    content = path.read_bytes()
-    for place in [0, len(content) - 1, *draw.integers(len(content), size=30)]:
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << draw.integers(8)
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=rf"{name}: checksum: .*01_preprocess\.py"):
-            Cache(tmp_path / "cache")
-    path.write_bytes(content)
-    Cache(tmp_path / "cache")
-
-
-def test_any_changed_byte_of_the_manifest_is_found(tmp_path):
-    """Or it does not change what the manifest says."""
-    cache = write(tmp_path / "cache", mixed_graphs())
-    path, draw = tmp_path / "cache" / "manifest.json", np.random.default_rng(0)
-    content = path.read_bytes()
-    for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] = draw.integers(256)
-        path.write_bytes(damaged)
-        try:
-            assert read_manifest(cache.folder) == cache.manifest
-        except DataError as error:
-            assert "manifest.json" in str(error)
-
-
 @pytest.mark.parametrize(
     ("column", "values"), [("source_bytes", [[1], [2]]), ("nodes", ["1", "2"]), ("source", [1, 2])]
 )
-def test_a_table_of_other_types_with_the_right_checksums(tmp_path, column, values):
+def test_a_table_of_other_types(tmp_path, column, values):
     cache = write(tmp_path / "cache", mixed_graphs()[:2])
     path = cache.folder / TABLE
     write_parquet(cache.table.with_columns(pl.Series(column, values)), path)
-    checksums = {**cache.manifest["checksums"], TABLE: checksum_of(path)}
-    write_manifest(cache.folder, cache.manifest | {"checksums": checksums})
     with pytest.raises(DataError, match=rf"{TABLE}: {column}: found .*01_preprocess\.py"):
         Cache(cache.folder)
 
@@ -235,9 +150,6 @@ def changed(manifest, **values):
         (lambda m: {}, "format: found none, of an older version, expected 4"),
         (lambda m: {k: v for k, v in m.items() if k != "format"}, "format: found none"),
         (lambda m: changed(m, format=[2]), r"format: found \[2\], expected 4"),
-        (lambda m: changed(m, checksum=None), "checksum: found"),
-        (lambda m: changed(m, fingerprint="0" * 64), "checksum: found"),
-        (lambda m: changed(m, entries={}), "checksum: found"),
     ],
 )
 def test_a_manifest_of_another_kind(tmp_path, change, message):
@@ -246,25 +158,6 @@ def test_a_manifest_of_another_kind(tmp_path, change, message):
     told = rf"manifest\.json: {message}.*; delete .*, then run 01_preprocess\.py"
     with pytest.raises(DataError, match=told):
         Cache(cache.folder)
-
-
-@pytest.mark.parametrize("values", [{"entries": 3}, {"fingerprint": 3}, {"checksums": {"a": 1}}])
-def test_a_manifest_of_other_types_with_the_right_checksum(tmp_path, values):
-    cache = write(tmp_path / "cache", mixed_graphs())
-    write_manifest(cache.folder, cache.manifest | values)
-    with pytest.raises(DataError, match=f"manifest.json: {next(iter(values))}"):
-        Cache(cache.folder)
-
-
-def test_files_of_another_cache(tmp_path):
-    write(tmp_path / "cache", mixed_graphs())
-    write(tmp_path / "other", mixed_graphs()[:3])
-    for name in FILES:
-        shutil.copy(tmp_path / "other" / name, tmp_path / "cache")
-        with pytest.raises(DataError, match=name):
-            Cache(tmp_path / "cache")
-        shutil.rmtree(tmp_path / "cache")
-        write(tmp_path / "cache", mixed_graphs())
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000])

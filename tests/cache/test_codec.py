@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lib.cache.codec import (
-    LARGEST,
     decode_layouts,
     deduplicate,
     encode_layouts,
@@ -46,12 +45,6 @@ def test_a_code_is_the_base_7_number_of_its_digits(features):
     assert encode_layouts(features).tolist() == expected
 
 
-def test_the_smallest_and_the_largest_code():
-    assert encode_layouts(np.full(18, -1)).tolist() == [0, 0, 0]
-    assert encode_layouts(np.full(18, 5)).tolist() == [7**6 - 1] * 3
-    assert LARGEST == 7**6
-
-
 @pytest.mark.parametrize("digit", [-2, 6, 127])
 def test_a_digit_out_of_range_is_refused(digit):
     features = np.zeros((2, 3, 18), np.int8)
@@ -60,11 +53,6 @@ def test_a_digit_out_of_range_is_refused(digit):
         encode_layouts(features)
     with pytest.raises(DataError, match=r"-1\.\.5"):
         build_dictionary("f", [features], *features.shape[:2])
-
-
-def test_another_width_is_refused():
-    with pytest.raises(ValueError, match="17"):
-        encode_layouts(np.zeros((2, 3, 17), np.int8))
 
 
 @given(configurations())
@@ -89,14 +77,6 @@ def test_cells_are_of_the_smallest_type(distinct, dtype):
     assert len(dictionary) == distinct
     assert cells.dtype == dtype
     assert np.array_equal(decode_layouts(dictionary[cells]), features)
-
-
-@pytest.mark.parametrize(
-    ("count", "dtype"),
-    [(0, np.uint8), (256, np.uint8), (257, np.uint16), (65536, np.uint16), (65537, np.uint32)],
-)
-def test_smallest_type_at_its_borders(count, dtype):
-    assert smallest_type(count) is dtype
 
 
 TABLES = st.tuples(
@@ -131,8 +111,3 @@ def test_rows_that_share_bytes_but_not_cells_stay_apart():
     assert first.tolist() == [0, 1, 2]
     assert smallest.tolist() == [6, 8, 7]
     assert original.tolist() == [0, 1, 2, 0]
-
-
-def test_deduplicate_reads_rows_that_are_not_contiguous():
-    cells = np.asfortranarray(np.array([[1, 2], [1, 3], [1, 2]], np.uint8))
-    assert deduplicate(cells, np.array([3, 2, 1]))[2].tolist() == [0, 1, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,12 +50,6 @@ def test_induced_edges_are_those_between_kept_nodes(graph, hops):
     assert found.tolist() == expected
     assert found.shape == (len(expected), 2)
     assert found.dtype == np.int32
-
-
-@pytest.mark.parametrize(("hops", "expected"), [(0, [3]), (1, [2, 3, 4]), (2, [1, 2, 3, 4, 5])])
-def test_a_path(hops, expected):
-    edges = np.array([[i + 1, i] for i in range(7)])
-    assert kept_nodes(8, edges, np.array([3]), hops).tolist() == expected
 
 
 def test_an_edge_between_two_kept_neighbours_stays():

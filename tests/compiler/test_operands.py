@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.compiler.graph import TensorGraph
@@ -19,36 +19,6 @@ from tests.compiler.builders import Builder
 
 OFFICIAL = Path(__file__).parents[3] / "shared" / "tpugraphs" / "official"
 UNET = OFFICIAL / "npz" / "layout" / "xla" / "default" / "train" / "unet3d.npz"
-
-
-@st.composite
-def dots(draw):
-    """Dimension numbers of a dot with sizes that are all different, and its shapes."""
-    counts = [draw(st.integers(0, 2)) for _ in range(4)]  # batch, left, right, contracted
-    assume(1 <= counts[0] + counts[1] + counts[3] <= 5 and 1 <= sum(counts) - counts[1] <= 5)
-    sizes = iter(range(2, 20))
-    batch, left, right, contracted = ([next(sizes) for _ in range(count)] for count in counts)
-    lhs = draw(st.permutations([*batch, *contracted, *left]))
-    rhs = draw(st.permutations([*batch, *contracted, *right]))
-    rows, columns = ([x for x in side if x in own] for side, own in ((lhs, left), (rhs, right)))
-    return lhs, rhs, [*batch, *rows, *columns], (batch, contracted)
-
-
-@given(dots())
-@settings(deadline=None, max_examples=60)
-def test_dot_numbers_from_shapes(dot):
-    lhs, rhs, out, (batch, contracted) = dot
-    numbers = dot_numbers(lhs, rhs, out)
-    for side, shape in enumerate((lhs, rhs)):
-        assert [shape[d] for d in numbers.batch[side]] == batch
-        assert sorted(shape[d] for d in numbers.contracted[side]) == sorted(contracted)
-    assert [lhs[d] for d in numbers.contracted[0]] == [rhs[d] for d in numbers.contracted[1]]
-
-
-def test_the_plainest_of_several_dots():
-    numbers = dot_numbers((8, 8), (8, 8), (8, 8))
-    assert (numbers.batch, numbers.contracted) == (((), ()), ((1,), (0,)))
-    assert numbers.canonical
 
 
 def fits(lhs, rhs, out, numbers) -> bool:
@@ -97,11 +67,6 @@ def test_dots_of_many_equal_sizes_take_no_time(rank):
     assert time.process_time() - started < 1
 
 
-def test_no_dot_has_such_shapes():
-    assert dot_numbers((2, 3), (5, 7), (2, 7)) is None
-    assert dot_numbers((2,) * 7, (2,) * 7, (2,) * 7) is None
-
-
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_kernel_of_a_convolution(swapped):
     """Ids of parameters often come first, and so does their edge."""
@@ -140,15 +105,6 @@ def test_the_kernels_of_unet3d_have_the_sizes_of_its_windows():
         assert sizes == [tensors.feature(node, f"window_size_{d}") for d in range(3)]
 
 
-def test_where_both_fit_the_parameter_is_the_kernel():
-    made = Builder()
-    weights = made.add("parameter", (16, 16))
-    rows = made.add("tanh", (16, 16), made.add("parameter", (16, 16)))
-    node = made.add("dot", (16, 16), weights, rows)
-    tensors = TensorGraph.of(made.graph([node], [[((), (), ())]]))
-    assert constrained_tensors(tensors, node).tensors == (node, rows, weights)
-
-
 def test_what_a_dot_of_heads_prefers():
     """(batch, row, head, depth) times (batch, column, head, depth), heads and batch outermost."""
     made = Builder()
@@ -158,16 +114,6 @@ def test_what_a_dot_of_heads_prefers():
     constrained = constrained_tensors(TensorGraph.of(made.graph([node], [[((), (), ())]])), node)
     assert constrained.preferred[1] == (3, 1, 2, 0)  # minor to major: depth, row, head, batch
     assert constrained.preferred[2] == (1, 3, 2, 0)  # column, depth, head, batch
-
-
-def test_a_reshape_and_an_operand_used_twice():
-    made = Builder()
-    x = made.add("parameter", (4, 4))
-    square = made.add("dot", (4, 4), x)
-    flat = made.add("reshape", (16,), square)
-    tensors = TensorGraph.of(made.graph([square, flat], [[((), (), ())] * 2]))
-    assert constrained_tensors(tensors, square).tensors == (square, x, x)
-    assert constrained_tensors(tensors, flat).tensors == (flat, square, -1)
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -9,9 +9,9 @@ import pytest
 
 from lib.cache.compress import compress
 from lib.compiler.graph import TensorGraph
-from lib.compiler.tpu import ConfiguredNodes, padded_lanes, padded_sublanes, tile_padding
+from lib.compiler.tpu import ConfiguredNodes
 from lib.ranking.baseline import padded_work
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.npz import read_layout
 from tests.compiler.builders import Builder
@@ -30,12 +30,6 @@ def products():
     multiplied = made.add("dot", (32, 5), rows, columns)
     flat = made.add("reshape", (160,), multiplied)
     return made, (convolved, multiplied, flat)
-
-
-def test_tiles_are_compact():
-    assert padded_lanes(np.array([1, 3, 128, 129])).tolist() == [128, 128, 128, 256]
-    assert padded_sublanes(np.array([1, 2, 3, 4, 5, 8, 9])).tolist() == [2, 2, 4, 4, 8, 8, 16]
-    assert tile_padding(np.array([[64, 3], [128, 8]])).tolist() == [2 * 4 / 3, 1.0]
 
 
 def test_work_is_counted_in_multiply_adds():
@@ -75,11 +69,11 @@ def test_hardware_decides_which_baseline_is_shown():
     made, nodes = products()
     rest = [[(), (), ()], [(), (), ()]]
     graph = made.graph(nodes, [[[(), (), ()], *rest], [[(), BATCH_MINOR, ()], *rest]])
-    kinds = [kind_of("layout-xla-default", hardware) for hardware in ("cpu", "tpu")]
+    kinds = [measures_of("layout-xla-default", hardware) for hardware in ("cpu", "tpu")]
     found = [kind.references(np.array([1, 2]), graph)["baseline_tau"] for kind in kinds]
     assert found == [1.0, 0.0]  # an input that moves, whose padding nobody counts
     assert kinds[0].baseline.explained != kinds[1].baseline.explained
-    assert kind_of("tile-xla", "tpu") is kind_of("tile-xla")
+    assert measures_of("tile-xla", "tpu") is measures_of("tile-xla")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +12,12 @@ from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.experiments import embeddings
 from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
-from lib.models.common.build import build_network
-from lib.runs.memory import Estimate, out_of_memory_told
+from lib.runs.memory import Estimate, memory_errors
 from lib.settings import MODELS
-from lib.training.fold import load_fold, new_network
-from lib.training.loop import FoldTraining
+from lib.training.fold import load_fold
+from lib.training.loop import Training
 from tests.builders import COLLECTION, cached_graph
 
 TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}
@@ -51,24 +48,21 @@ def cache(tmp_path_factory) -> Cache:
     return Cache(folder)
 
 
-def training(cache: Cache, model: str, **overrides) -> FoldTraining:
-    settings = settings_of(model, **overrides)
-    data = load_fold(cache, 0, settings)
-    network = new_network(lambda: build_network(settings), data, settings.seed, 0)
-    return FoldTraining(network, data, 0)
+def training(cache: Cache, model: str, state: Path, **overrides) -> Training:
+    return Training(load_fold(cache, 0, settings_of(model, **overrides)), 0, state, "a")
 
 
-def finished(cache: Cache, model: str, state: Path, **overrides) -> FoldTraining:
-    made = training(cache, model, **overrides)
-    list(made.run(state, "a"))
+def finished(cache: Cache, model: str, state: Path, **overrides) -> Training:
+    made = training(cache, model, state, **overrides)
+    list(made.run())
     return made
 
 
-def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
+def assert_same_bits(one: Training, other: Training) -> None:
     for name, tensor in one.network.state_dict().items():
         assert torch.equal(tensor, other.network.state_dict()[name]), name
     rows = [
-        [{k: v for k, v in row.items() if k not in TIMES} for row in side.state.history]
+        [{k: v for k, v in row.items() if k not in TIMES} for row in side.checkpoint.history]
         for side in (one, other)
     ]
     assert rows[0] == rows[1]
@@ -78,7 +72,7 @@ def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
 def test_it_learns(cache, model, tmp_path):
     epochs = 40 if model == "gst" else 20
     made = finished(cache, model, tmp_path / "state", epochs=epochs, learning_rate=2e-2)
-    first, last = made.state.history[0]["loss"], made.state.history[-1]["loss"]
+    first, last = made.checkpoint.history[0]["loss"], made.checkpoint.history[-1]["loss"]
     assert last < 0.75 * first
     made.data.valid = made.data.train
     made.network.eval()
@@ -94,43 +88,20 @@ def test_gradients_reach_every_parameter(cache, model, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"segment_dropout": 0.5}, {"history": False}])
-def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path, monkeypatch):
+def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path):
     """With its table; all models: ``tests/test_stage2_kill.py``."""
-    undisturbed = finished(cache, "gst", tmp_path / "a" / "state", epochs=6, **options)
-    clock = iter(range(0, 100_000, 25))  # every second epoch is saved
-    now = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("lib.training.checkpoint.time", now)
-    killed = training(cache, "gst", epochs=6, save_seconds=30.0, **options)
-    state = tmp_path / "b" / "state"
-    epochs = killed.run(state, "a")
+    undisturbed = finished(cache, "gst", tmp_path / "a", **options)
+    rows = training(cache, "gst", tmp_path / "b", save_seconds=0.0, **options).run()
     for _ in range(3):
-        next(epochs)
-    killed._epoch()  # after the last save: the table is further than the network's state
-    resumed = finished(cache, "gst", state, epochs=6, **options)
-    assert 0 < resumed.state.resumed_at < 4
+        next(rows)
+    rows.close()
+    resumed = finished(cache, "gst", tmp_path / "b", **options)
+    assert resumed.checkpoint.resumed_at > 0
     assert_same_bits(resumed, undisturbed)
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
-    undisturbed = finished(cache, "gst", tmp_path / "a" / "state")
-    state = tmp_path / "b" / "state"
-    epochs = training(cache, "gst", save_seconds=0.0).run(state, "a")
-    for _ in range(3):
-        next(epochs)
-    (tmp_path / "b" / "history.bin").unlink()
-    if again:  # killed once more, before its first save: nothing of the lost run may be left
-        next(training(cache, "gst").run(state, "a"))
-    resumed = finished(cache, "gst", state)
-    assert resumed.state.resumed_at == 0
-    assert_same_bits(resumed, undisturbed)
-    resumed.state.delete()
-    assert not list((tmp_path / "b").iterdir())
-
-
-def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[FoldTraining, SegmentSteps]:
-    made = training(cache, "gst", **overrides)
-    made.data.beside.begin(tmp_path / "state", "a", 0)
+def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[Training, SegmentSteps]:
+    made = training(cache, "gst", tmp_path / "state", **overrides)
     return made, made.data.step
 
 
@@ -150,7 +121,6 @@ def test_the_table_is_read_instead_of_computing(cache, tmp_path):
     everything = steps.batch(graph, rows, np.random.default_rng(0))
     torch.testing.assert_close(scores, made.network(everything))
     more = SegmentSteps(cache, made.data.train, settings_of("gst"))
-    more.begin(tmp_path / "other", "a", 0)
     batch = more.batch(graph, np.arange(3), np.random.default_rng(1))
     made.network(batch)
     more.done(graph, np.arange(3), batch)
@@ -184,49 +154,6 @@ def test_a_table_that_is_too_large_is_refused(cache):
         load_fold(cache, 0, settings_of("gst", history_gigabytes=1e-6))
 
 
-def free_disk(monkeypatch, size: int) -> None:
-    usage = type("Usage", (), {"free": size})
-    monkeypatch.setattr(embeddings.shutil, "disk_usage", lambda path: usage)
-
-
-def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, monkeypatch, capsys):
-    without = finished(cache, "gst", tmp_path / "a" / "state", history=False)
-    free_disk(monkeypatch, 100)
-    found = finished(cache, "gst", tmp_path / "fold_0" / "state")
-    assert found.data.beside.record() == {"historical_embeddings": False}
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if "historical" in line]
-    assert told.startswith("train: fold_0: historical embeddings of ")
-    assert "does not fit the disk" in told
-    assert_same_bits(found, without)
-    found.state.delete()
-    assert not list((tmp_path / "fold_0").iterdir())
-
-
-def test_a_table_that_fits_the_disk_is_told_and_used(cache, tmp_path, capsys):
-    found = finished(cache, "gst", tmp_path / "state", epochs=1)
-    assert found.data.beside.record() == {"historical_embeddings": True}
-    assert "MB on disk" in capsys.readouterr().out
-
-
-def test_a_run_without_its_table_is_resumed_without(cache, tmp_path, monkeypatch):
-    without = finished(cache, "gst", tmp_path / "a" / "state", history=False)
-    free_disk(monkeypatch, 100)
-    state = tmp_path / "b" / "state"
-    epochs = training(cache, "gst", save_seconds=0.0).run(state, "a")
-    next(epochs), next(epochs)
-    free_disk(monkeypatch, 1 << 40)
-    resumed = finished(cache, "gst", state)
-    assert resumed.state.resumed_at > 0
-    assert_same_bits(resumed, without)
-
-
-def test_segments_cannot_be_dropped_of_a_table_that_does_not_fit(cache, tmp_path, monkeypatch):
-    free_disk(monkeypatch, 100)
-    with pytest.raises(UserError, match=r"--segment-dropout: .* do not fit the disk"):
-        finished(cache, "gst", tmp_path / "state", segment_dropout=0.5)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
 )
@@ -234,7 +161,7 @@ def test_out_of_memory_is_told_in_one_line(error):
     estimate = Estimate(3 * 10**9, "a step of gat on g", "use MODEL=gst", 10**9)
     with (
         pytest.raises(UserError) as told,
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise error
     assert str(told.value) == (
@@ -247,6 +174,6 @@ def test_other_errors_pass():
     estimate = Estimate(1, "a", "b", 1)
     with (
         pytest.raises(RuntimeError, match="shape"),
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise RuntimeError("shape mismatch")

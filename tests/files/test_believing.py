@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lib.collect.tvm import raw
-from lib.collect.xla import copies, hlo
+from lib.collect.xla import copies, measurements
 from lib.files.believing import ZLIB_MEMORY, believing
 from lib.files.errors import DataError
 from lib.models.tgraph_plus.measured import measured_copies
@@ -22,7 +22,7 @@ UNKNOWN = 99  # a way to compress
 READERS = {
     "copies": copies.read_copies,
     "measured copies": measured_copies,
-    "programs": hlo.read_raw,
+    "programs": measurements.read_raw,
     "tensor programs": raw.read,
     "networks": read_network,
 }
@@ -30,7 +30,10 @@ READERS = {
 
 def unreadable(path: Path) -> Path:
     """An archive whose members are packed in an unknown way."""
-    np.savez(path, **dict.fromkeys(["about", *copies.Copy._fields, *hlo.RAW, *ARRAYS], np.zeros(3)))
+    np.savez(
+        path,
+        **dict.fromkeys(["about", *copies.Copy._fields, *measurements.RAW, *ARRAYS], np.zeros(3)),
+    )
     data = bytearray(path.read_bytes())
     for signature, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         for found in re.finditer(re.escape(signature), bytes(data)):

@@ -12,9 +12,8 @@ from lib.files.errors import UserError
 from tests.stages import REPOSITORY, SCRIPTS
 
 MODULES = (
-    "lib.scoring.leaderboard",
+    "lib.scoring.score",
     "lib.scoring.merge",
-    "lib.scoring.everything",
     "lib.experiments.reproduce",
     "lib.collect.xla.export",
     "lib.report",
@@ -23,7 +22,6 @@ MODULES = (
     "lib.collect.tvm",
     "lib.collect.tvm.export",
     "lib.report.sync",
-    "lib.download.download",
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.files.artifacts import atomic_file, atomic_folder
+from lib.files.artifacts import atomic_file
 from lib.files.locks import only_writer
 from tests.stages import REPOSITORY, environment
 
@@ -75,14 +75,6 @@ def test_a_killed_holder_is_not_waited_for(tmp_path):
     assert lock_files(tmp_path) == []
 
 
-def test_other_artifacts_are_not_waited_for(tmp_path):
-    with (
-        only_writer(tmp_path, tmp_path / "model" / "fold_0") as one,
-        only_writer(tmp_path, tmp_path / "model" / "fold_1") as other,
-    ):
-        assert (one, other) == (False, False)
-
-
 @pytest.mark.parametrize("reason", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_worked_on_without(tmp_path, monkeypatch, reason):
     def refused(*_: object) -> None:
@@ -102,18 +94,6 @@ def test_the_lock_is_never_what_a_stage_fails_for(tmp_path):
         assert not waited
 
 
-@pytest.mark.parametrize("target", ["mine.txt", "nowhere", "x.lock"])
-def test_a_link_in_the_locks_place_is_not_followed(tmp_path, target):
-    """Else what it leads to would be written over."""
-    (tmp_path / ".make").mkdir()
-    (tmp_path / ".make" / "mine.txt").write_text("mine")
-    (tmp_path / ".make" / "x.lock").symlink_to(target)
-    with only_writer(tmp_path, tmp_path / "x") as waited:
-        assert not waited
-    assert (tmp_path / ".make" / "mine.txt").read_text() == "mine"
-    assert lock_files(tmp_path) in (["mine.txt"], ["mine.txt", "x.lock"], ["x.lock", "mine.txt"])
-
-
 def test_of_two_writers_of_a_file_each_keeps_what_it_has_begun(tmp_path):
     with atomic_file(tmp_path / "a") as one:
         one.write_text("1")
@@ -121,13 +101,4 @@ def test_of_two_writers_of_a_file_each_keeps_what_it_has_begun(tmp_path):
             other.write_text("2")
         assert (tmp_path / "a").read_text() == "2"
     assert (tmp_path / "a").read_text() == "1"
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_of_two_writers_of_a_folder_each_keeps_what_it_has_begun(tmp_path):
-    with atomic_folder(tmp_path / "a") as one:
-        (one / "x").touch()
-        with atomic_folder(tmp_path / "a") as other:
-            (other / "y").touch()
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["x"]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

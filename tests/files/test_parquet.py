@@ -12,8 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from lib.files.errors import DataError
-from lib.files.parquet import read_foreign_parquet, read_parquet, write_parquet
-from tests.stages import REPOSITORY
+from lib.files.parquet import read_parquet, write_parquet
 
 COLUMNS = {"name": "text", "count": "integer", "score": "number", "runtime": "integer?"}
 
@@ -57,29 +56,30 @@ def test_the_same_table_gives_the_same_bytes(path, tmp_path):
     assert path.read_bytes() == (tmp_path / "other").read_bytes()
 
 
-def test_any_flipped_bit_is_found_before_the_table_is_read(path, capfd):
-    """Polars itself reads other numbers from half of these files, and crashes on some."""
-    content, draw = path.read_bytes(), np.random.default_rng(0)
+def test_damage_is_the_same_table_another_one_or_one_line(path, capfd):
+    """Polars panics on some of these files, and says so at length if nobody stops it."""
+    content, draw, refused = path.read_bytes(), np.random.default_rng(0), 0
     footer = range(len(content) - 1500, len(content))
-    places = [*draw.integers(len(content), size=300).tolist(), *draw.choice(footer, 300).tolist()]
-    for place in places:
+    for place in draw.choice(footer, 300).tolist():
         damaged = bytearray(content)
         damaged[place] ^= 1 << draw.integers(8)
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"table\.parquet: checksum: .*; again"):
+        try:
             read_parquet(path, COLUMNS, "again")
-    assert capfd.readouterr().err == ""
+        except DataError as error:
+            refused += 1
+            assert str(error).startswith(f"{path}: ") and str(error).endswith("; again")
+    assert refused > 100
+    assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PAR1", "truncated", "unchecked"])
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", "truncated"])
 def test_what_is_no_such_file(path, content):
     if content is None:
         path.unlink()
-    elif content == "unchecked":
-        table().write_parquet(path)
     else:
         path.write_bytes(path.read_bytes()[:-50] if content == "truncated" else content)
-    with pytest.raises(DataError, match=r"table\.parquet: (file|checksum): .*; again"):
+    with pytest.raises(DataError, match=r"table\.parquet: file: .*; again"):
         read_parquet(path, COLUMNS, "again")
 
 
@@ -119,23 +119,8 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path, monkeypa
     write_parquet(pl.DataFrame({"x": column}), path)
     monkeypatch.setattr("lib.files.parquet.SMALL", 1 << 20)
     monkeypatch.setattr(pl, "scan_parquet", None)
-    for read in (read_parquet, read_foreign_parquet):
-        with pytest.raises(DataError, match=rf"bomb\.parquet: size: found {told}.*; again"):
-            read(path, {}, "again")
-
-
-def test_tables_are_read_in_one_place():
-    for path in (REPOSITORY / "lib").rglob("*.py"):
-        text = path.read_text()
-        own = path.name == "parquet.py"
-        assert own or not ("scan_parquet" in text or "pl.read_parquet" in text), path
-
-
-def test_a_table_that_cannot_be_written_names_its_file(tmp_path):
-    with pytest.raises(FileNotFoundError) as raised:
-        write_parquet(table(), tmp_path / "absent" / "table.parquet")
-    assert raised.value.filename == str(tmp_path / "absent" / "table.parquet")
-    assert raised.value.strerror == "No such file or directory"
+    with pytest.raises(DataError, match=rf"bomb\.parquet: size: found {told}.*; again"):
+        read_parquet(path, {}, "again")
 
 
 def test_a_disk_that_is_full_is_one_error_whatever_room_is_left(tmp_path):

@@ -18,7 +18,8 @@ def test_a_line_a_minute_says_what_is_done_and_how_long_it_takes_yet(clock, caps
     lines = Lines("train: x fold 0", 1000, "step")
     for done in range(1, 151):
         clock[0] += 1
-        lines.at(done, "loss 0.5")
+        lines.note("loss 0.5")
+        lines.at(done)
     told = capsys.readouterr().out.splitlines()
     assert told == [
         "train: x fold 0: 60 of 1,000 steps, 15 min 40 s left, loss 0.5",

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.download.untar import extract
 from lib.files import regular, tensor_file
 from lib.files.artifacts import fingerprint_files, read_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
@@ -40,7 +38,6 @@ READERS = {
     "npz": (open_regular, read_layout, read_tile, count_configurations, read_candidates),
     "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_runtimes, read_program),
     "jsonl": (read_candidates, lambda path: read_regular(path, 9)),
-    "tar": (lambda path: extract(path, str(path), Path("x"), path.parent),),
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
 CASES = [(suffix, read) for suffix, readers in READERS.items() for read in readers]
@@ -57,7 +54,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, tensor_file.load, tensor_file.read_about, read_table)
-OTHERS = (checksum_of, read_entries, read_ids, measured)
+OTHERS = (read_entries, read_ids, measured)
 
 
 @contextmanager
@@ -110,16 +107,6 @@ def test_nothing_waits_for_a_pipe(tmp_path, monkeypatch, kind, read):
         read(tmp_path / "x")
 
 
-def test_a_pipe_that_took_the_place_of_a_file(tmp_path, monkeypatch):
-    """Between looking and opening."""
-    (tmp_path / "x").write_bytes(b"")
-    os.mkfifo(tmp_path / "pipe")
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, flags: real(tmp_path / "pipe", flags))
-    with at_once(), pytest.raises(DataError, match="a pipe"):
-        open_regular(tmp_path / "x")
-
-
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.ENOENT, errno.EIO])
 @pytest.mark.parametrize(("suffix", "read"), CASES)
 def test_what_the_machine_refuses_says_nothing_of_the_content(
@@ -137,16 +124,6 @@ def test_what_the_machine_refuses_says_nothing_of_the_content(
     expected = f"{path}: file: found {os.strerror(number)}, expected a readable file"
     assert str(caught.value) == expected
     assert str(pickle.loads(pickle.dumps(caught.value))) == expected
-
-
-@pytest.mark.parametrize("read", [lambda file: file.read(1), lambda file: file.read()])
-def test_an_error_of_reading_names_the_file(tmp_path, read):
-    """/proc/self/mem is a regular file that cannot be read at its front."""
-    path = tmp_path / "x.npz"
-    path.symlink_to("/proc/self/mem")
-    with open_regular(path) as file, pytest.raises(UnreadableError) as caught:
-        read(file)
-    assert str(caught.value).startswith(f"{path}: file: found Input/output error, expected")
 
 
 @pytest.mark.parametrize("good", range(3))

@@ -66,14 +66,3 @@ def test_what_is_not_wanted_is_named(change, message):
         expect({**GOOD, **change}, WANTED, "a.json", advice="make it again")
     assert str(raised.value).startswith(f"a.json: {message}")
     assert str(raised.value).endswith("; make it again")
-
-
-@pytest.mark.parametrize("document", [3, "text", None, [], True])
-def test_another_document(document):
-    with pytest.raises(DataError, match=r"^a\.json: document: found .*, expected an object$"):
-        expect(document, WANTED, "a.json")
-
-
-def test_a_missing_value():
-    with pytest.raises(DataError, match=r"a\.json: count: found nothing, expected it$"):
-        expect({"name": "a"}, WANTED, "a.json")

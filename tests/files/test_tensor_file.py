@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 import torch
 
@@ -38,15 +37,6 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
     tensor_file.save(tmp_path / "a", TENSORS, ABOUT)
     tensor_file.save(tmp_path / "b", TENSORS, dict(reversed(ABOUT.items())))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-def test_parameters_can_be_saved_and_replaced(tmp_path):
-    path = tmp_path / "model"
-    tensor_file.save(path, torch.nn.Linear(2, 2).state_dict(), 1)
-    tensor_file.save(path, {"w": torch.nn.Parameter(torch.ones(2))}, 2)
-    tensors, about = tensor_file.load(path)
-    assert about == 2
-    assert torch.equal(tensors["w"], torch.ones(2))
 
 
 class Harmful:
@@ -86,18 +76,6 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
         path.write_bytes({"empty": b"", "garbage": b"x" * 99, "truncated": whole[:-1]}[damage])
     with pytest.raises(DataError, match=r"model\.safetensors"):
         tensor_file.load(path)
-
-
-def test_any_flipped_bit_is_found(tmp_path):
-    path, draw = tmp_path / "model.safetensors", np.random.default_rng(0)
-    tensor_file.save(path, TENSORS, ABOUT)
-    content = path.read_bytes()
-    for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 << draw.integers(8)
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"model\.safetensors: (checkpoint|checksum|about)"):
-            tensor_file.load(path)
 
 
 def test_what_a_file_is_about_without_its_tensors(tmp_path):

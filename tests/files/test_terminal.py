@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lib.files.terminal import counted, duration, paint, readable, table
+from lib.files.terminal import duration, paint, printable, readable, table
 
 
 class Terminal(io.StringIO):
@@ -14,16 +14,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_table_aligns():
-    text = table([["a", "1"], ["long name", "1,000"]], ["", "count"])
-    assert text.splitlines() == ["            count", "a               1", "long name   1,000"]
-    assert table([]) == ""
-
-
-def test_one_is_not_many():
-    assert [counted(n, "epoch") for n in (0, 1, 2, 1.0, 17.5, 1000)] == [
-        *("0 epochs", "1 epoch", "2 epochs", "1 epoch", "17.5 epochs", "1,000 epochs")
-    ]
+def test_names_do_not_act_on_a_terminal():
+    hostile = "a\x1b[31m\r\n\u202eb \x9b2J"
+    assert printable(hostile) == "a\\x1b[31m\\r\\n\\u202eb \\x9b2J"
+    assert printable("über 0.1\xa0% τ − ±") == "über 0.1\xa0% τ − ±"
+    assert table([[hostile, "1"]], ["name", "n"]).splitlines()[1].startswith(r"a\x1b[31m\r\n")
 
 
 @pytest.mark.parametrize(

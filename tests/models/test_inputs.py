@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEAT
 from lib.files.named import named
 from lib.models.common.build import network_for
 from lib.models.common.input import input_of
-from lib.settings import MODELS, settings_for
+from lib.settings import MODELS, Settings, settings_for
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.builders import CPU_LAYOUTS, cached_graph
 from tests.kernels import cached_kernel
@@ -18,34 +20,25 @@ from tests.kernels import cached_kernel
 COLLECTIONS = {"layout": LAYOUT_COLLECTIONS[0], "tile": "tile-xla", "programs": "programs-cpu"}
 
 
+def settings_of(kind: str, model: str) -> Settings:
+    hardware = MODELS[kind][model].hardware_of[0]
+    dataset = dataclasses.replace(CPU_LAYOUTS, hardware=hardware)
+    return settings_for(COLLECTIONS[kind], dataset, {"model": model})
+
+
 @pytest.mark.parametrize(
     ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
 )
-def test_every_model_has_its_network(kind, model):
-    settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
+def test_a_model_has_its_network_and_what_its_scores_need(kind, model):
+    settings = settings_of(kind, model)
     assert type(network_for(settings)) is named(settings.network)
-
-
-@pytest.mark.parametrize(
-    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
-)
-def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, model):
-    chosen = MODELS[kind][model]
-    assert (input_of(chosen).groupings is not None) == (chosen.permutations > 1)
-
-
-@pytest.mark.parametrize(
-    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
-)
-def test_picks_are_explained_where_scores_are_sums(kind, model):
-    chosen = MODELS[kind][model]
-    assert bool(chosen.picks) == (input_of(chosen).parts is not None)
+    permuted = getattr(settings, "permutations", 1) > 1  # scores depend on the batch
+    assert (input_of(settings).groupings is not None) == permuted
+    assert not settings.picks or input_of(settings).parts is not None  # scores are sums
 
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():
-    network = network_for(
-        settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})
-    )
+    network = network_for(settings_of("layout", "tgraph-plus"))
     named = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
     assert network.effects.own.sum(dim=1).tolist() == [len(names) for names in named]
 
@@ -61,7 +54,7 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
 )
 def test_some_configurations_are_scored_as_all_are(kind, model):
     """In one batch, for where configurations attend to each other it counts who shares one."""
-    settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
+    settings = settings_of(kind, model)
     seen = input_of(settings)
     graph = cached_kernel("k", 3) if kind == "tile" else cached_graph(3, configurations=24)
     prepared, count = seen.prepare(graph, settings), len(graph.runtime)

@@ -12,7 +12,7 @@ import pytest
 from lib.cache.codec import decode_layouts
 from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
-from lib.files.errors import DataError, UserError
+from lib.files.errors import DataError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.graphs import compress
 from lib.preprocess.summary import summary_table
@@ -74,19 +74,6 @@ def test_splits_stay_between_the_same_nodes(raw, hops):
     expected = [int((kept < split).sum()) for split in splits]
     assert graph.node_splits.tolist() == sorted(set(expected))
     assert graph.node_splits[-1] == len(graph.node_opcode) == len(kept)
-
-
-def test_configurable_nodes_in_any_order(raw):
-    order = np.random.default_rng(0).permutation(len(raw.node_config_ids))
-    shuffled = {
-        "node_config_ids": raw.node_config_ids[order],
-        "node_config_feat": raw.node_config_feat[:, order],
-    }
-    graph = compress(LayoutGraph(**{**vars(raw), **shuffled}), "train", hops=1)
-    padded = pad_with_minus_one(raw.node_feat, raw.node_opcode)
-    assert np.array_equal(graph.node_feat[graph.config_nodes], padded[raw.node_config_ids[order]])
-    digits = decode_layouts(graph.dictionary[graph.cells])
-    assert np.array_equal(digits[graph.original], shuffled["node_config_feat"])
 
 
 def test_zero_padding_becomes_minus_one(raw):
@@ -159,13 +146,6 @@ def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):
     assert fingerprint("d", changed) != first
     (valid / "train_1.v1.0.npz").unlink()
     assert fingerprint("e", changed) != first
-
-
-def test_a_graph_in_two_splits(root, tmp_path):
-    changed = shutil.copytree(root, tmp_path / "changed") / "npz" / FOLDER
-    shutil.copy(changed / "train" / "train_1.v1.0.npz", changed / "test")
-    with pytest.raises(UserError, match=r"train_1\.v1\.0 is in two splits"):
-        raw_files(open_root(tmp_path / "changed"), FOLDER)
 
 
 def test_a_bad_file_leaves_the_old_cache(root, tmp_path):

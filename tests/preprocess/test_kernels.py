@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +54,6 @@ def test_kernels_survive_the_cache(tmp_path):
         assert np.array_equal(found.original, np.arange(len(kernel.config_runtime)))
 
 
-def test_zero_padded_features_are_padded_again():
-    kernel = tile_kernel("k", 0)
-    stock = np.where(kernel.node_feat < 0, 0, kernel.node_feat)
-    found = CachedKernel.of(replace(kernel, node_feat=stock), "train").node_feat
-    assert np.array_equal(found[:, 134:], kernel.node_feat[:, 134:])
-
-
 def test_all_kernels_of_a_protobuf(tmp_path):
     path = tuning(tmp_path / "many.pb", "fusion.1", "copy/2", "fusion.1")
     cache = cached(tmp_path, path)
@@ -81,15 +73,6 @@ def test_a_kernel_that_is_in_two_files(tmp_path):
 def test_a_protobuf_without_kernels(tmp_path):
     with pytest.raises(DataError, match=r"none\.pb: modules: found no measured kernel"):
         cached(tmp_path, tuning(tmp_path / "none.pb", "fusion.1", runs=1))
-
-
-def test_bad_files_are_left_out_when_asked(tmp_path):
-    write_kernels(tmp_path / "raw", [tile_kernel("good", 1)])
-    (tmp_path / "raw" / "bad.npz").write_bytes(b"PK")
-    files = [RawFile(path, "train") for path in sorted((tmp_path / "raw").iterdir())]
-    table, skipped = write_cache(tmp_path / "cache", files, SETTINGS, keep_going=True, kind="tile")
-    assert table["graph"].to_list() == ["good"]
-    assert [one.file.path.name for one in skipped] == ["bad.npz"]
 
 
 def test_the_cache_depends_on_the_files_alone(tmp_path):

@@ -20,7 +20,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
 from lib.preprocess.graphs import compress, open_raw
-from lib.tpugraphs import archive, arrays, npz
+from lib.tpugraphs import archive, npz
 from lib.tpugraphs.npz import write_layout
 from tests.bench.rawfiles import write_raw
 from tests.stages import REPOSITORY, environment
@@ -104,20 +104,6 @@ def test_a_digit_that_is_none(value, where, small_blocks):
         build_dictionary("f", [features[:9], features[9:]], 20, 3)
 
 
-def test_minus_zero_is_zero(small_blocks):
-    features = np.zeros((6, 3, 18), np.float32)
-    features[2:4] = -0.0
-    dictionary, cells = build_dictionary("f", [features], 6, 3)
-    assert len(dictionary) == 1
-    assert not cells.any()
-
-
-@pytest.mark.parametrize("shapes", [[(3, 2)], [(3, 2), (3, 2)], [(5, 3)]])
-def test_another_number_of_configurations(shapes):
-    with pytest.raises(ValueError, match="5"):
-        build_dictionary("f", [np.zeros((*shape, 18), np.float32) for shape in shapes], 5, 2)
-
-
 @pytest.mark.parametrize("chunk_bytes", [100, 5_000, 10**6])
 def test_a_streamed_file_equals_a_dense_one(tmp_path, monkeypatch, chunk_bytes):
     monkeypatch.setattr(archive, "CHUNK_BYTES", chunk_bytes)
@@ -159,7 +145,7 @@ def test_a_large_array_in_fortran_order_is_refused(tmp_path, monkeypatch):
     assert np.array_equal(
         npz.read_layout(tmp_path / "a.npz").node_config_feat, raw.node_config_feat
     )
-    monkeypatch.setattr(arrays, "MAX_WHOLE_BYTES", 20_000)
+    monkeypatch.setattr(archive, "MAX_WHOLE_BYTES", 20_000)
     with pytest.raises(DataError, match=r"a\.npz: node_config_feat: found 21600 bytes"):
         npz.read_layout(tmp_path / "a.npz")
 

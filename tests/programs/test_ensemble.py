@@ -10,11 +10,10 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.models.common.build import network_for
-from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
+from lib.programs.ensemble import ENSEMBLE, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
-from lib.programs.predictions import SCHEMA, nearest, read_predictions
+from lib.programs.predictions import SCHEMA, nearest
 from lib.training.fold import load_fold, new_network
 from tests.programs.builders import tiny_settings, write_programs
 
@@ -35,7 +34,7 @@ def folder(cache, settings, tmp_path):
     (tmp_path / "scores").mkdir()
     for fold in range(2):
         data = load_fold(cache, fold, settings)
-        network = new_network(lambda: network_for(settings), data, 0, fold)
+        network = new_network(data, 0, fold)
         frames = predict_programs(
             network, cache, programs_to_predict(cache, fold, settings), settings
         )
@@ -46,7 +45,7 @@ def folder(cache, settings, tmp_path):
 
 
 def blended(folder, cache, settings):
-    folds = ENDING.read(folder, cache, settings, None)
+    folds = ENSEMBLE.read(folder, cache, settings, None)
     return folds, {section: folds.blended(split) for section, split in SPLIT_OF.items()}
 
 
@@ -90,7 +89,7 @@ def test_the_nearest_prediction_has_the_least_relative_error():
 
 def test_errors_are_over_all_pairs(folder, cache, settings):
     _, frames = blended(folder, cache, settings)
-    sections = ENDING.evaluate(frames, cache, None, settings)
+    sections = ENSEMBLE.evaluate(frames, cache, None, settings)
     rows = prediction_table(frames, cache)
     for section in ("validation", "test"):
         own = rows.filter(split=SPLIT_OF[section])
@@ -105,22 +104,11 @@ def test_errors_are_over_all_pairs(folder, cache, settings):
     assert "conv2d" in told and "cpu.avx512.1t" in told
 
 
-def test_the_table_is_written_as_csv(folder, cache, settings, tmp_path):
-    _, frames = blended(folder, cache, settings)
-    write, told = ENDING.table(frames, cache, settings)
-    write(tmp_path / "predictions.csv")
-    rows = pl.read_csv(tmp_path / "predictions.csv")
-    assert rows.columns == [*SCHEMA, "in_sums"]
-    assert told.startswith(f"{len(rows):,} latencies of ")
-
-
 BROKEN = {
     "one is missing": lambda rows: rows[1:],
     "one is there twice": lambda rows: pl.concat([rows, rows[:1]]),
     "one is no time": lambda rows: rows.with_columns(prediction=-pl.col("prediction")),
-    "one is not finite": lambda rows: rows.with_columns(prediction=pl.col("prediction") * 1e400),
     "another program": lambda rows: rows.with_columns(program=pl.col("program") + 1),
-    "another split": lambda rows: rows.with_columns(split=pl.lit("test")),
 }
 
 
@@ -129,14 +117,5 @@ def test_a_damaged_fold_is_told(folder, cache, settings, name):
     path = folder / "scores" / "fold_0.parquet"
     write_parquet(BROKEN[name](pl.read_parquet(path)).cast(SCHEMA), path)
     with pytest.raises(DataError) as error:
-        ENDING.read(folder, cache, settings, None)
+        ENSEMBLE.read(folder, cache, settings, None)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_whole_fold_is_read_in_order(folder, cache, settings):
-    wanted = expected_of(pairs_of(cache), sides_of_fold(cache, 0, settings))
-    path = folder / "scores" / "fold_0.parquet"
-    found = read_predictions(path, wanted, ["train"])
-    assert found.equals(found.sort("split", "task", "program", "device"))
-    with pytest.raises(DataError, match="train: found 0 predictions"):
-        read_predictions(path, wanted, [])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.programs.folds import held_out_by, sides_of_fold, tenths
+from lib.programs.folds import held_out_by, sides_of_fold
 from lib.programs.inputs import load_programs
 from lib.ranking.folds import folds_of
 from tests.programs.builders import cached, tiny_settings, write_programs, write_root
@@ -44,14 +44,6 @@ def test_a_task_of_a_network_that_is_held_out_is_not_learned(called, seed):
             assert any(folds[network] == fold for network in called[task] or [task])
 
 
-def test_variants_of_a_network_go_together_if_that_is_asked_for():
-    called = {f"t{k}": [f"net{k // 3}.w{k % 3}"] for k in range(12)}
-    held = held_out_by(called, 0, tiny_settings(keep_together="family"))
-    assert {
-        task for task in called if int(task[1:]) // 3 in {int(t[1:]) // 3 for t in held}
-    } == held
-
-
 def test_networks_of_the_test_are_the_sources(cache):
     for fold in range(2):
         sides = sides_of_fold(cache, fold, tiny_settings())
@@ -78,16 +70,6 @@ def test_random_sides_never_part_equal_programs(cache):
         sides = sides_of_fold(cache, fold, tiny_settings(split="random"))
         for chosen in sides.values():  # the first and the last, on the devices of either
             assert all(own[0] == own[1] == own[-1] for own in chosen.values())
-
-
-def test_the_test_of_a_random_split_is_the_same_for_all_folds(cache):
-    one, other = (sides_of_fold(cache, k, tiny_settings(split="random")) for k in range(2))
-    assert one["test"].keys() == other["test"].keys()
-    for name, own in one["test"].items():
-        np.testing.assert_array_equal(own, other["test"][name])
-    assert one["valid"].keys() != other["valid"].keys() or any(
-        (one["valid"][name] != other["valid"][name]).any() for name in one["valid"]
-    )
 
 
 def test_a_processor_is_left_out_whole(tmp_path):
@@ -120,12 +102,6 @@ def test_a_processor_is_left_out_whole(tmp_path):
 def test_there_must_be_a_processor_to_leave_out(cache):
     with pytest.raises(UserError, match="--split processors: all devices are of CPU"):
         sides_of_fold(cache, 0, tiny_settings(split="processors"))
-
-
-@given(distinct=st.integers(1, 50), seed=st.integers(0, 9), name=st.text("abc", max_size=3))
-def test_tenths_of_a_task_are_of_one_size(distinct, seed, name):
-    found = np.bincount(tenths(name, np.arange(distinct), seed), minlength=10)
-    assert found.max() - found.min() <= 1 and len(found) == 10
 
 
 def test_a_fold_that_there_is_not_is_told(cache):

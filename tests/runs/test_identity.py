@@ -1,21 +1,27 @@
-"""What is made again after which change of settings, data and code."""
+"""What is made again after which change of settings, data, code and results."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from lib.files.named import named
-from lib.runs import code as sources
-from lib.runs import identity as ingredients
-from lib.runs.identity import Run
-from lib.runs.make import parts_of
-from lib.settings import COLLECTIONS, MODELS, settings_for
+from lib.files.artifacts import read_json, write_json
+from lib.files.errors import DataError
+from lib.models.tgraph.settings import TGraphSettings
+from lib.runs import code
+from lib.runs.code import SCRIPTS, STAGES, code_for
+from lib.runs.identity import Run, constants
+from lib.settings import MODELS, settings_for
 from lib.settings.resolved import dataset_for
 from lib.systems import SYSTEMS
 from tests.builders import COLLECTION, CPU_LAYOUTS
@@ -34,81 +40,91 @@ def made(tmp_path_factory):
         shutil.copy(script, tree)
     write_collection(folder / "data", COLLECTION, train=2, valid=1, test=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "ROOT", tree)
+        patch.setattr(code, "ROOT", tree)
         forget()
-        making = making_in(folder)
-        for stage, fold in parts_of(making):
-            pretend(making, stage, fold)
+        make(run_in(folder))
         yield folder
     forget()
 
 
-def making_in(folder: Path, **given: object) -> Run:
-    # (Nothing is taught, for what is lies beside the copy's code, where there are no data.)
+def run_in(folder: Path, **given: object) -> Run:
+    # (Nothing is pretrained, for the copies are not where the copy of the code is.)
     values = {"model": "tgraph-plus", "pretraining": 0, **given}
     settings = settings_for(COLLECTION, dataset_for(COLLECTION, folder / "data"), values)
     return Run(folder / "out", settings, folder / "data", folds=2)
 
 
+def make(run: Run) -> Run:
+    for stage, fold in run.parts():
+        pretend(run, stage, fold)
+    return run
+
+
 def forget() -> None:
-    """As another process begins: nothing is known of the tree."""
-    ingredients.code_for.cache_clear()
-    sources._files.cache_clear()
+    """Begin as another process does: nothing is known of the tree."""
+    code_for.cache_clear()
+    code._files.cache_clear()
 
 
-def due(making: Run) -> str:
-    """The numbers of the stages that would work."""
-    found = {s for s, fold in parts_of(making) if not making.as_it_was(s, fold)}
-    return "".join(script[1] for stage, script in ingredients.SCRIPTS.items() if stage in found)
+def due(run: Run) -> str:
+    """Return the numbers of the stages that would work."""
+    found = {stage for stage, fold in run.parts() if not run.up_to_date(stage, fold)}
+    return "".join(script[1] for stage, script in SCRIPTS.items() if stage in found)
 
 
 def edited(text: str, how: str) -> str:
-    """A file's text after an edit."""
-    if how == "code":
-        return text + "\nADDED = 1\n"
-    if how == "comment":
-        return f"# Said otherwise.\n\n{text}\n# And at the end.\n"
-    if how == "docstring":
-        assert text.startswith('"""')
-        return text.replace('"""', '"""Said otherwise. ', 1)
-    if how == "C comment":
-        return f"/* said\notherwise */ {text} // and at the end"
+    """Return a file's text after an edit."""
+    match how:
+        case "code":
+            return text + "\nADDED = 1\n"
+        case "comment":
+            return f"# Said otherwise.\n\n{text}\n# And at the end.\n"
+        case "docstring":
+            assert text.startswith('"""')
+            return text.replace('"""', '"""Said otherwise. ', 1)
+        case "C comment":
+            return f"/* said\notherwise */ {text} // and at the end"
     return text
 
 
 @pytest.mark.parametrize(
     ("path", "how", "expected"),
     [
-        ("lib/training/loop.py", "touch", ""),
-        ("lib/training/loop.py", "comment", ""),
-        ("lib/training/loop.py", "docstring", ""),
-        ("lib/training/loop.py", "code", "234"),
+        ("lib/training/checkpoint.py", "touch", ""),
+        ("lib/training/checkpoint.py", "comment", ""),
+        ("lib/training/checkpoint.py", "docstring", ""),
+        ("lib/training/checkpoint.py", "code", "234"),
         ("lib/training/loss.py", "code", "234"),
+        ("lib/training/loop.py", "code", ""),  # of those who train besides stage 2
+        ("lib/models/common/scatter.py", "code", "234"),
         ("lib/models/tgraph_plus/training.py", "code", "234"),
-        ("lib/experiments/fold.py", "code", ""),  # of other models, as far as "" goes
-        ("lib/programs/train.py", "code", ""),
         ("lib/models/tgraph_plus/inputs.py", "code", "234"),
-        ("lib/models/tgraph/inputs.py", "code", "234"),
         ("lib/models/tgraph_plus/network.py", "code", "234"),
         ("lib/models/tgraph_plus/network.py", "comment", ""),
+        ("lib/models/tgraph/inputs.py", "code", "234"),  # which tgraph-plus uses
+        ("lib/models/prices/network.py", "code", ""),  # of other models and devices
+        ("lib/models/prices/training.py", "code", ""),
+        ("lib/models/tile/network.py", "code", ""),
+        ("lib/compiler/tpu.py", "code", "4"),  # whose baseline is in the report, not in folds
+        ("lib/experiments/fold.py", "code", ""),
         ("lib/experiments/models/gat.py", "code", ""),
-        ("lib/models/tgraph/network.py", "code", "234"),
+        ("lib/programs/train.py", "code", ""),
         ("lib/programs/models/cdmpp.py", "code", ""),
+        ("lib/programs/preprocess.py", "code", ""),
+        ("lib/programs/infer.py", "code", ""),
         ("lib/native/local.cpp", "C comment", ""),
         ("lib/native/local.cpp", "code", "234"),
         ("lib/ranking/metrics.py", "code", "4"),
         ("lib/ranking/folds.py", "code", "234"),
         ("lib/compiler/cpu/features.py", "code", "1234"),
         ("lib/preprocess/graphs.py", "code", "1"),  # more only if the cache becomes another
-        ("lib/programs/preprocess.py", "code", ""),
         ("lib/cache/codec.py", "code", "1234"),
         ("lib/scoring/scores.py", "code", "34"),
-        ("lib/programs/infer.py", "code", ""),
+        ("lib/scoring/picks.py", "code", "4"),  # not folds
         ("lib/files/artifacts.py", "code", "4"),
         ("lib/runs/stage.py", "code", "4"),
         ("lib/report/page.css", "code", "4"),
         ("lib/report/compare.py", "code", ""),
-        ("lib/study/plan.py", "code", ""),
         ("01_preprocess.py", "code", "1"),
         ("02_train.py", "code", "234"),
         ("03_infer.py", "code", "34"),
@@ -121,7 +137,7 @@ def test_what_an_edit_of_code_makes_again(made, path, how, expected):
     try:
         file.write_text(edited(text, how))
         forget()
-        assert due(making_in(made)) == expected
+        assert due(run_in(made)) == expected
     finally:
         file.write_text(text)
         forget()
@@ -133,55 +149,39 @@ def test_what_an_edit_of_code_makes_again(made, path, how, expected):
         ({}, ""),
         ({"seed": 0}, ""),  # as it is by default
         ({"epochs": 3}, "234"),
-        ({"learning_rate": 0.1}, "234"),
         ({"save_seconds": 1.0}, ""),  # no result depends on it
-        ({"permutations": 3}, "34"),
         ({"score_training": False}, "34"),
         ({"blending": "mean"}, "4"),
-        ({"best_folds": 1}, "4"),
     ],
 )
 def test_what_another_value_makes_again(made, given, expected):
-    assert due(making_in(made, **given)) == expected
+    assert due(run_in(made, **given)) == expected
 
 
-LINEAR = '''
-
-@dataclass(frozen=True)
-class LinearSettings(LayoutSettings):
-    """Another model."""
-
-    network: ClassVar[str] = "lib.models.linear:LinearModel"
-
-    model: str = setting("linear", "network: linear, pooled over nodes")
-'''
-DROPOUT = "context_dropout: float = setting(\n        0."
-OTHER_DEFAULTS = [
-    ("models.py", "", LINEAR, ""),
-    (
-        "../systems.py",
-        '            "tgraph": ',
-        '            "linear": "lib.models.common.settings:LayoutSettings",\n            "tgraph": ',
-        "",
-    ),
-    ("../experiments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
-    ("models.py", f"{DROPOUT}3", f"{DROPOUT}2", "234"),
-    ("base.py", "best_folds: int = setting(4,", "best_folds: int = setting(3,", "4"),
-]  # fmt: skip
+PLUS = "models/tgraph_plus/settings.py"
+ENTRY = '            "tgraph": '
+LINEAR = f'            "linear": "lib.models.tgraph.settings:TGraphSettings",\n{ENTRY}'
 
 
-@pytest.mark.parametrize(("name", "old", "new", "expected"), OTHER_DEFAULTS)
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("systems.py", ENTRY, LINEAR, ""),
+        ("experiments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
+        (PLUS, "float = setting(\n        0.3", "float = setting(\n        0.2", "234"),
+        ("settings/base.py", "best_folds: int = setting(4,", "best_folds: int = setting(3,", "4"),
+    ],
+)
 def test_what_an_edit_of_settings_makes_again(made, name, old, new, expected):
     """As make asks: settings are compared by value, and another model's entry is nobody's."""
-    file = made / "tree" / "lib" / "settings" / name
+    file = made / "tree" / "lib" / name
     text = file.read_text()
-    changed = text.replace(old, new, 1) if old else text + new
-    assert changed != text
+    assert old in text
     flags = ["--outputs", made / "out", "--data", made / "data", "--collection", COLLECTION]
     flags += ["--model=tgraph-plus", "--pretraining=0", "--folds=2"]
-    line = [sys.executable, "-SEB", "-m", "lib.runs.make", *map(str, flags)]
+    line = [sys.executable, "-SEB", "-m", "lib.runs.make", "due", *map(str, flags)]
     try:
-        file.write_text(changed)
+        file.write_text(text.replace(old, new, 1))
         done = subprocess.run(line, cwd=made / "tree", capture_output=True, text=True, check=True)
     finally:
         file.write_text(text)
@@ -190,87 +190,170 @@ def test_what_an_edit_of_settings_makes_again(made, name, old, new, expected):
     assert "".join(sorted(found)) == expected
 
 
+@dataclass(frozen=True)
+class Fixed(TGraphSettings):
+    """Settings that fix values of several types."""
+
+    widths: ClassVar[tuple[int, ...]] = (1, 2)
+    rates: ClassVar[list[float]] = [0.5]
+    shares: ClassVar[dict[str, list[int]]] = {"a": [1]}
+    evidence: ClassVar[str] = "words, of which no result depends"
+
+
+def test_values_that_a_class_fixes_count_whatever_their_type():
+    found = constants(Fixed(COLLECTION))
+    assert found["loss"] == "hinge"
+    assert (found["widths"], found["rates"], found["shares"]) == ([1, 2], [0.5], {"a": [1]})
+    assert "evidence" not in found and "hardware_of" not in found
+
+
 def test_raw_files_count_by_content(made, tmp_path):
     folder = shutil.copytree(made, tmp_path / "own")
     one = next((folder / "data").rglob("train_0*.npz"))
     one.touch()
-    assert due(making_in(folder)) == ""
-    assert not making_in(folder).as_it_was("preprocess", looks=False), "stage 1 is to look"
+    assert due(run_in(folder)) == ""
+    assert not run_in(folder).up_to_date("preprocess", reads=False), "stage 1 is to look"
     one.write_bytes(one.read_bytes()[:-1] + b"x")
-    assert due(making_in(folder)) == "1"
-    assert making_in(folder).other_raw_files() == [f"train/{one.name}"]
+    assert due(run_in(folder)) == "1"
+    assert run_in(folder).other_raw_files() == [f"train/{one.name}"]
 
 
-def damaged(folder: Path, how: str) -> str:
-    """Damage results; returns what is made again."""
-    results = making_in(folder).folder
-    one, other = (results / f"fold_{k}" / "metrics.json" for k in (0, 1))
+def exchange(one: Path, other: Path) -> None:
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+def damaged(run: Run, how: str) -> None:
+    """Damage results."""
+    one, other = (run.folder / f"fold_{k}" / "metrics.json" for k in (0, 1))
+    submission = run.folder / "submission.csv"
     match how:
         case "a file is missing":
-            (results / "fold_1" / "model.safetensors").unlink()
-            return "2"
+            other.with_name("model.safetensors").unlink()
+        case "weights are cut off":
+            path = other.with_name("last.safetensors")
+            path.write_bytes(path.read_bytes()[:-1])
         case "two folds are exchanged":
-            text = one.read_text()
-            one.write_text(other.read_text())
-            other.write_text(text)
-            return "2"
-        case "a digit is another":
-            one.write_text(one.read_text().replace('"identity"', '"identity "', 1))
-            return "2"
+            exchange(one, other)
         case "the cache is another":
-            path = making_in(folder).cache / "manifest.json"
-            path.write_text(json.dumps({"fingerprint": "x"}))
-            return "1234"
-    (results / "scores" / "fold_0.parquet").write_bytes(b"x")
-    return "3"
+            (run.cache / "manifest.json").write_text(json.dumps({"fingerprint": "x"}))
+        case "scores are damaged":
+            (run.folder / "scores" / "fold_0.parquet").write_bytes(b"x")
+        case "the submission is empty":
+            submission.write_bytes(b"")
+        case "the submission was edited":
+            submission.write_bytes(submission.read_bytes().swapcase())
+        case "folds were touched":
+            os.utime(one)
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "expected"),
     [
-        "a file is missing",
-        "two folds are exchanged",
-        "a digit is another",
-        "the cache is another",
-        "scores are damaged",
+        ("a file is missing", "2"),
+        ("weights are cut off", "2"),
+        ("two folds are exchanged", "2"),
+        ("the cache is another", "1234"),
+        ("scores are damaged", "3"),
+        ("the submission is empty", "4"),
+        ("the submission was edited", "4"),
+        ("folds were touched", ""),
     ],
 )
-def test_what_is_missing_or_damaged_is_made_again(made, tmp_path, how):
-    folder = shutil.copytree(made, tmp_path / "own")
-    expected = damaged(folder, how)
-    assert due(making_in(folder)) == expected
+def test_what_is_missing_damaged_or_edited_is_made_again(tmp_path, made, how, expected):
+    run = make(run_in(shutil.copytree(made, tmp_path / "own")))
+    damaged(run, how)
+    assert due(run_in(tmp_path / "own")) == expected
 
 
 EVERY_MODEL = pytest.mark.parametrize(
     ("collection", "model"),
-    [(name, model) for name, kind in COLLECTIONS.items() for model in MODELS[kind]],
+    [
+        (name, model)
+        for name in (COLLECTION, "tile-xla", "programs-cpu")
+        for model in MODELS[name.partition("-")[0]]
+    ],
 )
 
 
-@EVERY_MODEL
-def test_what_a_model_runs_counts(collection, model):
-    settings = settings_for(collection, CPU_LAYOUTS, {"model": model})
-    run = [named(settings.network), *named(settings.network).__mro__]
-    run += [named(settings.fold), *vars(named(settings.input)).values()]
-    modules = {getattr(one, "__module__", "") for one in run}
-    wanted = {f"{name.replace('.', '/')}.py" for name in modules if name.startswith("lib.")}
-    fold = {f"{settings.fold.partition(':')[0].replace('.', '/')}.py"}
-    assert len(wanted) >= 3 and fold <= wanted
-    for stage in ("train", "infer"):
-        own = wanted if stage == "train" else wanted - fold
-        assert own <= ingredients.code_for(stage, settings).keys()
+def settings_of(collection: str, model: str):
+    hardware = MODELS[collection.partition("-")[0]][model].hardware_of[0]
+    dataset = dataclasses.replace(CPU_LAYOUTS, hardware=hardware)
+    return settings_for(collection, dataset, {"model": model})
 
 
 @EVERY_MODEL
 def test_a_model_is_made_from_its_own_system(collection, model):
-    settings = settings_for(collection, CPU_LAYOUTS, {"model": model})
-    code = {stage: ingredients.code_for(stage, settings).keys() for stage in ingredients.STAGES}
+    settings = settings_of(collection, model)
+    found = {stage: code_for(stage, settings).keys() for stage in STAGES}
     for stage in ("preprocess", "infer", "ensemble"):
         module = getattr(SYSTEMS[settings.kind], stage).partition(":")[0]
-        assert f"{module.replace('.', '/')}.py" in code[stage]
-    every = set().union(*code.values())
+        assert f"{module.replace('.', '/')}.py" in found[stage]
+    every = set().union(*found.values())
     of_programs = any(path.startswith("lib/programs/") for path in every)
     assert of_programs == (settings.kind == "programs")
     of_experiments = any(path.startswith("lib/experiments/") for path in every)
     assert of_experiments == settings.network.startswith("lib.experiments.")
     assert not {"lib/systems.py", "lib/programs/settings.py", "lib/experiments/settings.py"} & every
+
+
+# What stages 3 and 4 read is of this fold, these settings, data and code, or one line says so.
+
+
+def tgraph_in(folder: Path, **given: object) -> Run:
+    settings = settings_for(COLLECTION, CPU_LAYOUTS, {"model": "tgraph", **given})
+    run = Run(folder, settings, folds=2)
+    run.cache.mkdir(parents=True)
+    (run.cache / "manifest.json").write_text('{"fingerprint": "d"}')
+    for stage, fold in run.parts()[1:-1]:
+        pretend(run, stage, fold)
+    return run
+
+
+def scores(run: Run, fold: int) -> Path:
+    return run.files("infer", fold)[0]
+
+
+def metrics(run: Run, fold: int) -> Path:
+    return run.folder / f"fold_{fold}" / "metrics.json"
+
+
+def test_what_this_run_would_make_is_taken(tmp_path):
+    run = tgraph_in(tmp_path)
+    for fold in (0, 1):
+        run.check_scored(fold)
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "line"),
+    [
+        (metrics, "fold", r"fold_0/metrics\.json: fold: found 1, expected 0; train again"),
+        (scores, "fold", r"scores/fold_0\.parquet: identity: found that of fold 1, "),
+        (metrics, {"learning_rate": 0.5}, r"metrics\.json: learning_rate: found 0\.5, .* as --l"),
+        (scores, {"learning_rate": 0.5}, r"identity: found that of other weights or settings"),
+        (metrics, {"channels": 16}, r"metrics\.json: channels: found 16, expected 128 as --ch"),
+        (metrics, "data", r"metrics\.json: data: found another cache's fingerprint"),
+        (metrics, "identity", r"metrics\.json: identity: found that of other code"),
+    ],
+)
+def test_what_is_of_another_run_is_refused(tmp_path, which, change, line):
+    run = tgraph_in(tmp_path / "own")
+    if change == "fold":
+        exchange(which(run, 0), which(run, 1))
+    elif isinstance(change, dict):
+        other = tgraph_in(tmp_path / "other", **change)
+        which(run, 0).write_bytes(which(other, 0).read_bytes())
+    else:
+        write_json(metrics(run, 0), {**read_json(metrics(run, 0)), change: "x"})
+    with pytest.raises(DataError, match=line) as refused:
+        run.check_scored(0)
+    assert "\n" not in str(refused.value)
+
+
+def test_weights_go_by_what_they_state_of_themselves(tmp_path):
+    run = tgraph_in(tmp_path)
+    metadata = read_json(metrics(run, 1))
+    run.check_trained(Path("last.safetensors"), metadata, 1)
+    with pytest.raises(DataError, match=re.escape("last.safetensors: fold: found 1, expected 0")):
+        run.check_trained(Path("last.safetensors"), metadata, 0)

@@ -1,20 +1,20 @@
-"""What a stage tells of itself: how its run is grouped, and where stage 1's run is found."""
+"""The run of a stage: its record, how it is grouped in W&B, and whether it works at all."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 
+from lib.files.artifacts import read_json
 from lib.runs.code import STAGES
-from lib.runs.identity import Run
-from lib.runs.stage import Stage
-from lib.settings import settings_for
-from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.runs.stage import Stage, parser_of
+from lib.settings import resolve
+from tests.builders import COLLECTION
+from tests.pretended import pretend
 
 DATA = "0123456789" * 6
-SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
 
 
 @pytest.fixture(autouse=True)
@@ -22,50 +22,65 @@ def untracked(monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
 
 
-def run_stage(folder, name, data=DATA, settings=SETTINGS) -> Stage:
-    with Stage() as stage:
-        stage.begin(name, Run(folder, settings, folds=0), data)
+def stage_of(folder, name: str, *flags: str, collection: str = COLLECTION) -> Stage:
+    fold = ["--fold", "3"] if name in ("train", "infer") else []
+    line = ["--collection", collection, "--outputs", str(folder), *fold, *flags]
+    arguments = parser_of(name).parse_args(line)
+    return Stage(name, arguments, resolve(arguments))
+
+
+def begun(folder, name: str, *flags: str, **given: str) -> Stage:
+    with stage_of(folder, name, *flags, **given) as stage:
+        stage.begin(DATA)
     return stage
 
 
-def test_without_a_name_settings_are_a_group(tmp_path):
-    first = run_stage(tmp_path, "preprocess")
-    groups = [run_stage(tmp_path, name).tracker.about["group"] for name in STAGES[1:]]
-    assert set(groups) == {first.tracker.about["group"]}, "of one experiment"
-    for rate in (1e-3, 2e-3):  # two experiments on one cache
-        changed = settings_for("layout-xla-default", TPUGRAPHS, {"learning_rate": rate})
-        about = run_stage(tmp_path, "train", settings=changed).tracker.about
-        groups.append(about["group"])
-    assert len(set(groups)) == 3
+def groups(folder, *flags: str) -> Iterator[str]:
+    for name in STAGES:
+        yield begun(folder, name, *flags).tracker.arguments["group"]
+
+
+def test_settings_are_a_group_or_the_name_of_the_experiment(tmp_path):
+    (first,) = set(groups(tmp_path))
+    (other,) = set(groups(tmp_path, "--learning-rate", "0.1"))
+    assert first != other
+    assert set(groups(tmp_path, "--experiment", "trial")) == {f"{COLLECTION}-trial"}
 
 
 def test_runs_are_found_by_data_collection_model_and_fold(tmp_path):
-    tags = ["data-012345", "layout-xla-default", "tgraph-plus"]
-    assert run_stage(tmp_path, "ensemble").tracker.about["tags"] == tags
-    with Stage() as stage:
-        stage.begin("train", Run(tmp_path, SETTINGS), DATA, fold=3)
-    assert stage.tracker.about["tags"] == [*tags, "fold-3"]
+    tags = ["data-012345", COLLECTION, "tgraph-plus"]
+    assert begun(tmp_path, "ensemble").tracker.arguments["tags"] == tags
+    assert begun(tmp_path, "train").tracker.arguments["tags"] == [*tags, "fold-3"]
 
 
 def test_the_best_of_a_curve_is_its_highest_of_tau_and_its_lowest_of_losses_and_errors(tmp_path):
-    assert run_stage(tmp_path, "infer").tracker.bests == {}
+    assert begun(tmp_path, "infer").tracker.bests == {}
     slow = {f"validation/top_{k}_slowdown": "min" for k in (1, 5, 10)}
     pairs = {"validation/ordered_pair_accuracy": "max"}
     wanted = {"train/loss": "min", "validation/tau": "max", **pairs, **slow}
-    assert run_stage(tmp_path, "train").tracker.bests == wanted
-    programs = run_stage(tmp_path, "train", settings=settings_for("programs-cpu", TPUGRAPHS, {}))
+    assert begun(tmp_path, "train").tracker.bests == wanted
+    programs = begun(tmp_path, "train", collection="programs-cpu")
     assert programs.tracker.bests["validation/mape"] == "min"
 
 
-def test_with_a_name_all_stages_are_in_its_group(tmp_path):
-    settings = replace(SETTINGS, experiment="trial")
-    for name in STAGES:
-        group = run_stage(tmp_path, name, settings=settings).tracker.about["group"]
-        assert group == f"{SETTINGS.results}-trial"
+def test_a_record_says_where_settings_come_from(tmp_path):
+    stage = begun(tmp_path, "train", "--epochs", "3")
+    record = json.loads(stage.path.read_text())
+    assert record["origins"]["epochs"] == "command line"
+    assert (record["settings"]["epochs"], record["fold"]) == (3, 3)
+    assert record["identity"] == stage.run.identity("train", 3)
 
 
-def test_what_is_noted_before_the_run_begins_is_recorded(tmp_path):
-    with Stage() as stage:
-        stage.note(origins={"epochs": "command line"})
-        stage.begin("train", Run(tmp_path, SETTINGS), DATA)
-    assert json.loads(stage.path.read_text())["origins"] == {"epochs": "command line"}
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_whose_results_are_up_to_date_says_so(tmp_path, capsys, name):
+    flags = ("--folds", "4") if name in ("train", "ensemble") else ()
+    with stage_of(tmp_path, name, *flags) as stage:
+        assert not stage.up_to_date()
+    pretend(stage.run, name, stage.fold)
+    capsys.readouterr()
+    with stage_of(tmp_path, name, *flags) as again:
+        assert again.up_to_date()
+    of_fold = "" if again.fold is None else " fold 3"
+    assert capsys.readouterr().out.startswith(f"{name}: {COLLECTION}{of_fold}: up to date, ")
+    assert stage_of(tmp_path, name, *flags).run.up_to_date(name, again.fold)
+    assert read_json(again.path)["identity"] == again.run.identity(name, again.fold)

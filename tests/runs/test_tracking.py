@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import runpy
+import os
 import subprocess
 import sys
 import types
@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.runs import tracking
 from lib.runs.tracking import Tracker, epoch_point, wandb_table
-from tests.stages import LONGEST, REPOSITORY, environment
+from tests.stages import LONGEST, environment
 
 
-def tracker(folder, identity="layout-xla-default-train-0-0123456789ab") -> Tracker:
-    about = ("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
-    return Tracker(*about, tags=["data-012345"])
+def tracker(folder, **options) -> Tracker:
+    identity = "layout-xla-default-train-0-0123456789ab"
+    values = ("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
+    return Tracker(*values, tags=["data-012345"], **options)
 
 
 class FakeRun:
@@ -42,14 +44,14 @@ class FakeRun:
 def wandb(monkeypatch):
     """A stand-in for wandb; set ``fake.run`` to what init gives, or to an exception."""
     fake = types.ModuleType("wandb")
-    fake.run, fake.given, fake.unreachable = FakeRun(), [], False
+    fake.run, fake.given, fake.refusals = FakeRun(), [], []
 
     def init(**keywords):
         fake.given.append(keywords)
         if isinstance(fake.run, Exception):
             raise fake.run
-        if keywords["mode"] == "online" and fake.unreachable:
-            raise OSError("no route\nmore")
+        if keywords["mode"] == "online" and fake.refusals:
+            raise OSError(fake.refusals.pop())
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
@@ -57,8 +59,10 @@ def wandb(monkeypatch):
     fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     fake.Html = lambda *values, **keywords: keywords
     monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setattr(tracking, "mode_of_runs", lambda: (os.environ["WANDB_MODE"], "a reason"))
+    for name in ("DATA", "CACHE"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", "elsewhere")
     monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
     return fake
 
 
@@ -111,62 +115,65 @@ def test_a_broken_wandb_is_one_warning(wandb, tmp_path, capsys, broken):
         assert wandb.run.calls[-1][0] == broken  # not called again after it
 
 
-def test_a_missing_wandb_is_one_warning(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setitem(sys.modules, "wandb", None)
+def test_a_mode_that_there_is_not_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_MODE", "onlin")
     use(tmp_path)
-    error = capsys.readouterr().err
-    assert error.startswith("warning: W&B is off")
-    assert error.count("\n") == 1
+    assert not wandb.given
+    line = "warning: WANDB_MODE=onlin: must be online, offline or disabled; W&B is off\n"
+    assert capsys.readouterr().err == line
 
 
-@pytest.mark.parametrize(
-    ("variables", "mode"),
-    [
-        ({}, "offline"),
-        ({"WANDB_API_KEY": "x" * 40}, "online"),
-        ({"WANDB_API_KEY": "x" * 40, "WANDB_MODE": "offline"}, "offline"),
-    ],
-)
-def test_online_only_with_a_key(wandb, tmp_path, monkeypatch, variables, mode):
-    monkeypatch.delenv("WANDB_MODE")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    use(tmp_path)
-    assert wandb.given[0]["mode"] == mode
+def test_offline_runs_are_announced_by_who_announces(wandb, tmp_path, capsys):
+    with tracker(tmp_path, announces=True):
+        pass
+    line = f"W&B: offline, a reason; `make wandb-sync` uploads the runs in {tmp_path}/wandb\n"
+    assert capsys.readouterr().out == line
 
 
 def test_a_server_that_does_not_answer_is_waited_for_once_a_make(
     wandb, tmp_path, monkeypatch, capsys
 ):
     """And every stage keeps its run."""
-    wandb.unreachable = True
+    wandb.refusals = ["no route\nmore"]
     monkeypatch.setenv("WANDB_MODE", "online")
-    (tmp_path / "wandb").mkdir()
     for make, modes in (("1", ["online", "torn down", "offline"]), ("1", ["offline"])):
         wandb.given.clear()
         monkeypatch.setenv("TGRAPH_MAKE", make)
         use(tmp_path)
         assert [one if isinstance(one, str) else one["mode"] for one in wandb.given] == modes
         assert wandb.run.calls[-1][0] == "finish"
-    told = capsys.readouterr().err
-    assert told.startswith("warning: W&B does not answer, runs are kept in ")
-    assert told.endswith("/wandb for `make wandb-sync`: no route\n") and told.count("\n") == 1
-    wandb.unreachable = False
+    line = capsys.readouterr().err
+    assert line.startswith("warning: W&B does not answer, runs are kept in ")
+    assert line.endswith("/wandb for `make wandb-sync`: no route\n") and line.count("\n") == 1
     monkeypatch.setenv("TGRAPH_MAKE", "2")
     use(tmp_path)
     assert wandb.given[-1]["mode"] == "online"
 
 
-def test_a_key_in_netrc(wandb, tmp_path, monkeypatch):
-    monkeypatch.delenv("WANDB_MODE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".netrc").write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
-    (tmp_path / ".netrc").chmod(0o600)
+def test_a_key_that_is_refused_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
+    wandb.refusals = ["HTTP 401: unauthorized"]
+    monkeypatch.setenv("WANDB_MODE", "online")
     use(tmp_path)
-    assert wandb.given[0]["mode"] == "online"
+    assert wandb.given[-1]["mode"] == "offline"
+    line = capsys.readouterr().err
+    assert line.startswith("warning: W&B does not accept the key, ") and line.count("\n") == 1
+
+
+def test_a_run_that_was_deleted_begins_under_another_id(wandb, tmp_path, monkeypatch, capsys):
+    wandb.refusals = ["run x was previously created and deleted; try a new run name"]
+    monkeypatch.setenv("WANDB_MODE", "online")
+    use(tmp_path)
+    first, _, second = wandb.given
+    assert second["mode"] == "online" and second["id"] != first["id"]
+    assert second["id"].startswith(first["id"]) and capsys.readouterr().err == ""
+
+
+def test_a_sweeps_agent_gives_a_tag_and_no_identity(wandb, tmp_path, monkeypatch):
+    for name in tracking.OF_A_SWEEP:
+        monkeypatch.setenv(name, "s1")
+    use(tmp_path)
+    assert wandb.given[0]["tags"] == ["data-012345", "sweep-s1"]
+    assert not set(tracking.OF_A_SWEEP) & os.environ.keys()
 
 
 def test_a_row_of_history_is_a_point_by_epoch():
@@ -210,16 +217,6 @@ def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
     assert told == kept
 
 
-@pytest.mark.parametrize("kind", [pl.Int16, pl.Float32, pl.String, pl.Boolean])
-@pytest.mark.parametrize("missing", [False, True])
-def test_wandb_takes_columns_of_all_types(kind, missing):
-    value = {pl.String: "a", pl.Boolean: True}.get(kind, 1)
-    rows = pl.DataFrame({"other": [1.5, 2.5], "this": [value, None if missing else value]})
-    table = wandb_table(rows.with_columns(pl.col("this").cast(kind)))
-    assert table.columns == ["other", "this"]
-    assert [list(row) for row in table.data] == [list(row) for row in rows.rows()]
-
-
 def read_run(path):
     from tests import wandb_reader  # late, with W&B: each process of tests imports this
 
@@ -254,6 +251,26 @@ def test_disabled_imports_no_wandb(tmp_path):
     done = run_program(tmp_path, program)
     assert (done.returncode, done.stderr) == (0, "")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("variables", "netrc", "mode"),
+    [
+        ({}, False, "offline"),
+        ({"WANDB_API_KEY": "x" * 40}, False, "online"),
+        ({"WANDB_API_KEY": "x" * 40, "WANDB_MODE": "offline"}, False, "offline"),
+        ({}, True, "online"),
+    ],
+)
+def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
+    if netrc:
+        path = tmp_path / ".netrc"
+        path.write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
+        path.chmod(0o600)
+    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs()[0])"
+    given = {"WANDB_MODE": "", "NETRC": str(tmp_path / ".netrc"), **variables}
+    done = run_program(tmp_path, program, **given)
+    assert (done.stdout, done.returncode) == (f"{mode}\n", 0), done.stderr
 
 
 WHOLE_RUN = (
@@ -298,14 +315,6 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
 
 
-def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path):
-    (tmp_path / "outputs").write_text("a file where the folder should be")
-    done = run_program(tmp_path, WHOLE_RUN, WANDB_MODE="offline")
-    assert done.returncode == 0
-    assert done.stderr.startswith("warning: W&B is off for the rest of this stage: ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     """A key, but nobody at the address: the stage goes on within the time that is given."""
     program = "import lib.runs.tracking\nlib.runs.tracking.INIT_SECONDS = 1\n" + WHOLE_RUN
@@ -316,19 +325,3 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     assert "Traceback" not in done.stderr
     (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
     assert read_run(path).column("epoch") == [1, 2, 3]
-
-
-def test_a_resumed_run_tells_all_its_epochs():
-    """What a killed one had logged may be lost with it."""
-    rows = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3)]
-    training = types.SimpleNamespace(
-        settings=types.SimpleNamespace(metric="tau", results="layout-xla-default"),
-        **{"steps": 9, "fold": 0, "state": types.SimpleNamespace(resumed_at=2, validations={})},
-        run=lambda state, identity: iter(rows),
-    )
-    told = []
-    kept = types.SimpleNamespace(log=told.append)
-    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")
-    stage["train"].__globals__["log_graphs"] = lambda *_: None
-    stage["train"](training, None, "", kept)
-    assert [point["epoch"] for point in told] == [1, 2, 3]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import runpy
 import threading
 
 import pytest
 import torch
-from lib.runs.asked import parser_of
 
 from lib.files import locks
 from lib.files.errors import UserError
 from lib.runs import turns
+from lib.runs.stage import Stage, parser_of, stage_script
 from lib.settings import resolve
 from tests.builders import COLLECTION
-from tests.stages import LONGEST, REPOSITORY
+from tests.stages import LONGEST
 
 GPU = torch.device("cuda")
 
@@ -25,7 +24,7 @@ def machine(monkeypatch) -> list[int]:
     chosen: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    monkeypatch.setenv(turns.ASKED, "1")
+    monkeypatch.setenv(turns.TURNS, "1")
     return chosen
 
 
@@ -50,12 +49,10 @@ def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, monkeypatc
     assert machine == [0, 1, 0]
 
 
-@pytest.mark.parametrize("why", ["cpu", "jobs", "torchrun"])
+@pytest.mark.parametrize("why", ["cpu", "jobs"])
 def test_nobody_waits_where_there_are_no_turns(tmp_path, machine, monkeypatch, why):
     if why == "jobs":
-        monkeypatch.delenv(turns.ASKED)
-    if why == "torchrun":
-        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+        monkeypatch.delenv(turns.TURNS)
     monkeypatch.setattr(turns, "only_writer", None)  # or it would wait for itself
     device = torch.device("cpu") if why == "cpu" else GPU
     with turns.turn_on(device, tmp_path, 0), turns.turn_on(device, tmp_path, 2):
@@ -68,18 +65,21 @@ def test_a_gpu_that_is_named_is_the_one(tmp_path, machine):
         assert machine == [1]
 
 
-@pytest.mark.parametrize(("script", "name"), [("02_train.py", "train"), ("03_infer.py", "infer")])
-def test_stages_have_their_turn(tmp_path, script, name):
-    stage = runpy.run_path(str(REPOSITORY / script), run_name="stage")
-    taken = []
+@pytest.mark.parametrize("name", ["train", "infer"])
+def test_stages_have_their_turn(tmp_path, name, monkeypatch):
+    script, taken = stage_script(name), []
 
     def turn_on(*given: object) -> None:
         taken.append(given)
         raise UserError("enough")
 
-    stage["main"].__globals__.update(turn_on=turn_on, resolve_device=lambda _: GPU)
+    monkeypatch.setattr(script, "turn_on", turn_on)
+    monkeypatch.setattr(script, "resolve_device", lambda _: GPU)
     flags = ["--collection", COLLECTION, "--outputs", str(tmp_path), "--fold", "3"]
-    args = parser_of(name).parse_args(flags)
-    with pytest.raises(UserError, match="enough"):
-        stage["main"](None, args, resolve(args))
+    arguments = parser_of(name).parse_args(flags)
+    with (
+        pytest.raises(UserError, match="enough"),
+        Stage(name, arguments, resolve(arguments)) as one,
+    ):
+        script.main(one)
     assert taken == [(GPU, tmp_path, 3)]

@@ -49,9 +49,3 @@ def test_a_row_may_be_longer_than_the_csv_module_reads_by_itself(tmp_path):
     line = "a," + ";".join(map(str, order))
     (tmp_path / "a.csv").write_text(f"{HEADER}\n{line}\n")
     assert np.array_equal(read_entries(tmp_path / "a.csv")["a"], order)
-
-
-def test_words_that_tables_take_for_missing_are_names(tmp_path):
-    (tmp_path / "a.csv").write_text(f"{HEADER}\nNA,0;1\nnull,1;0\n01,0;1\n", "utf-8")
-    found = {name: order.tolist() for name, order in read_entries(tmp_path / "a.csv").items()}
-    assert found == {"NA": [0, 1], "null": [1, 0], "01": [0, 1]}

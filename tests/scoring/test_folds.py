@@ -1,4 +1,4 @@
-"""What the folds left: which files there are, and scores that can be believed."""
+"""Files of the folds, and scores that can be believed."""
 
 from __future__ import annotations
 
@@ -55,11 +55,6 @@ def test_read_scores_averages_over_permutations(tmp_path, permutations):
     assert found.rows() == [*test, ("train", "c", 0, more), *valid]
 
 
-def test_training_graphs_may_be_left_out(tmp_path):
-    write_parquet(every_score().filter(pl.col("split") != "train"), tmp_path / "scores")
-    assert set(read_scores(tmp_path / "scores", SPLITS, COUNTS)["split"]) == {"valid", "test"}
-
-
 def of(graph: str, config: int) -> pl.Expr:
     return (pl.col("graph") == graph) & (pl.col("config") == config)
 
@@ -69,29 +64,17 @@ def of(graph: str, config: int) -> pl.Expr:
     [
         (lambda s: s.drop("config"), "config: found no such column"),
         (lambda s: s.with_columns(score=pl.lit("1")), "score: found String"),
-        (lambda s: s.with_columns(config=pl.lit(0.5)), "config: found Float64"),
-        (lambda s: s.with_columns(graph=pl.lit(1)), "graph: found Int32"),
         (lambda s: s.with_columns(score=pl.lit(None)), "score: found an empty cell"),
         (lambda s: s.with_columns(score=pl.lit(float("nan"))), "score: .* not finite"),
-        (lambda s: s.with_columns(score=pl.lit(float("inf"))), "score: .* not finite"),
-        (lambda s: s.clear(), "test: found no a"),
         (lambda s: s.filter(pl.col("graph") != "b"), "valid: found no b"),
         (lambda s: s.with_columns(graph=pl.lit("z")), "test z: found 2"),
-        (lambda s: s.with_columns(split=pl.lit("dev")), "dev: found a"),
-        (lambda s: pl.concat([s, s.with_columns(graph=pl.lit("z"))]), "test z: found 2"),
         (lambda s: s.with_columns(split=pl.lit("test")), "test: found b, which is not"),
         (lambda s: s.filter(~of("b", 2)), "valid b: found 2 configurations, 0 to 1, equally"),
-        (lambda s: s.filter(~of("b", 1)), "valid b: found 2 configurations, 0 to 2"),
         (
             lambda s: pl.concat([s, s.filter(of("a", 1))]),
             "test a: found 2 configurations, 0 to 1, unequally",
         ),
         (lambda s: s.with_columns(config=pl.col("config") + 1), "test a: .* 1 to 2"),
-        (lambda s: s.with_columns(config=pl.col("config") - 1), "test a: .* -1 to 0"),
-        (
-            lambda s: s.with_columns(permutation=pl.lit(0)),
-            "test a: found 2 configurations, 0 to 1, uneq",
-        ),
         (
             lambda s: s.filter(~(of("b", 0) & (pl.col("permutation") == 1))),
             "valid b: found 3 configurations, 0 to 2, unequally",
@@ -102,21 +85,4 @@ def test_scores_that_cannot_be_believed(tmp_path, change, message):
     path = tmp_path / "fold_0.parquet"
     write_parquet(change(every_score()), path)
     with pytest.raises(DataError, match=rf"fold_0\.parquet: {message}.*run 03_infer\.py again"):
-        read_scores(path, SPLITS, COUNTS)
-
-
-@pytest.mark.parametrize("damage", ["missing", "garbage", "flipped", "another tool's"])
-def test_scores_that_are_damaged(tmp_path, damage):
-    path = tmp_path / "fold_0.parquet"
-    write_parquet(every_score(), path)
-    content = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    elif damage == "garbage":
-        path.write_bytes(b"PAR1")
-    elif damage == "flipped":
-        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
-    else:
-        every_score().write_parquet(path)
-    with pytest.raises(DataError, match=r"fold_0\.parquet: .*run 03_infer\.py again"):
         read_scores(path, SPLITS, COUNTS)

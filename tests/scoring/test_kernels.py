@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.models.common.build import build_network
+from lib.runs.stage import stage_script
 from lib.scoring.scores import SCHEMA, score_graphs
 from tests.kernels import cached_kernel, tiny_settings
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_one_row_a_configuration(tmp_path, size):
-    settings = tiny_settings(inference_configurations=size)
+def test_one_row_a_configuration(tmp_path):
+    settings = tiny_settings(inference_configurations=7)
     torch.manual_seed(0)
     network = build_network(settings)
     test = cached_kernel("test", 1, split="test", configurations=1)
@@ -30,7 +29,11 @@ def test_one_row_a_configuration(tmp_path, size):
             writer.add(kernel, {})
         writer.finish({"fingerprint": "0", "settings": {}})
     wanted = [("valid", "labelled"), ("test", "test")]
-    frames = list(score_graphs(network, Cache(tmp_path), wanted, settings))
+    frames = list(
+        score_graphs(
+            network, Cache(tmp_path), wanted, settings, stage_script("infer").permuted_scores
+        )
+    )
     assert [dict(frame.schema) for frame in frames] == [SCHEMA, SCHEMA]
     assert [len(frame) for frame in frames] == [30, 1]
     assert frames[0]["config"].to_list() == list(range(30))

@@ -96,9 +96,3 @@ def test_an_npz_may_name_a_dimension_twice_or_leave_a_gap(program, tmp_path, dig
     found = with_candidates(program, tmp_path / "c.npz")
     with pytest.raises(DataError, match="configuration 2, flat, output"):
         check_layouts(tmp_path / "c.npz", found, "tpu")
-
-
-def test_a_program_without_sites(program, tmp_path):
-    ids = np.empty(0, np.int64)
-    np.savez(tmp_path / "c.npz", node_config_feat=np.empty((2, 0, 18)), node_config_ids=ids)
-    check_layouts(tmp_path, with_candidates(program, tmp_path / "c.npz"), "cpu")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
@@ -14,18 +11,19 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.models.common.build import build_network
 from lib.models.tgraph.inputs import graph_tensors, score_groupings
-from lib.models.tgraph.network import inputs as pruned
 from lib.ranking.folds import assign_folds
+from lib.runs.stage import stage_script
 from lib.scoring.scores import (
     SCHEMA,
     graphs_to_score,
+    is_independent,
     score_graphs,
-    scores_of,
-    stand_for_themselves,
 )
 from tests.builders import cached_graph, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=3, permutations=4, inference_configurations=4)
+
+permuted_scores = stage_script("infer").permuted_scores
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,7 @@ def test_what_a_fold_scores(cache, fold, training):
 
 def test_rows_cover_every_original_configuration(cache, network):
     wanted = graphs_to_score(cache, 0, SETTINGS)
-    frames = list(score_graphs(network, cache, wanted, SETTINGS))
+    frames = list(score_graphs(network, cache, wanted, SETTINGS, permuted_scores))
     assert len(frames) == len(wanted)
     for (split, name), frame in zip(wanted, frames, strict=True):
         graph = cache.graph(name)
@@ -81,54 +79,31 @@ def test_rows_cover_every_original_configuration(cache, network):
 
 def test_scores_that_do_not_depend_on_the_batch_are_computed_once(cache, network):
     alone = build_network(tiny_settings(cross_attention=False)).eval()
-    assert stand_for_themselves(alone, SETTINGS)
-    assert not stand_for_themselves(network, SETTINGS)
-    found = scores_of(alone, cache.graph("many"), SETTINGS)
+    assert is_independent(alone, SETTINGS)
+    assert not is_independent(network, SETTINGS)
+    found = permuted_scores(alone, cache.graph("many"), SETTINGS)
     assert len(found) == 1
     order = np.random.default_rng(0).permutation(10)[None]
     again = score_groupings(alone, graph_tensors(cache.graph("many")), order, 4)
     np.testing.assert_allclose(found, again, rtol=1e-5, atol=1e-6)
 
 
-def test_equal_configurations_get_equal_scores(cache, network):
-    (frame,) = score_graphs(network, cache, [("test", "many")], SETTINGS)
-    original = cache.graph("many").original
-    for permutation in range(4):
-        scores = frame.filter(pl.col("permutation") == permutation)["score"].to_numpy()
-        distinct = scores_of(network, cache.graph("many"), SETTINGS)[permutation]
-        assert np.array_equal(scores, distinct[original])
-
-
 def test_permutations_group_differently_and_repeat_themselves(cache, network):
     graph = cache.graph("many")
-    first = scores_of(network, graph, SETTINGS)
+    first = permuted_scores(network, graph, SETTINGS)
     assert first.shape == (4, len(graph.cells))
     assert len({row.tobytes() for row in first}) == 4
-    assert np.array_equal(scores_of(network, graph, SETTINGS), first)
-    other = scores_of(network, graph, tiny_settings(inference_configurations=4, seed=1))
+    assert np.array_equal(permuted_scores(network, graph, SETTINGS), first)
+    other = permuted_scores(network, graph, tiny_settings(inference_configurations=4, seed=1))
     assert not np.array_equal(other[0], first[0])
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(3, 1), (4, 1), (5, 4)])
 def test_one_permutation_where_one_batch_holds_all(network, count, rounds):
     graph = pruned_graph(cached_graph(configurations=count), SETTINGS.hops)
-    found = scores_of(network, graph, SETTINGS)
+    found = permuted_scores(network, graph, SETTINGS)
     assert found.shape == (rounds, count)
     if rounds == 1:
         network.eval()
         expected = network(graph_tensors(graph).batch(np.arange(count))).detach().numpy()
         np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
-
-
-def test_graphs_of_one_size_are_grouped_differently(network, monkeypatch):
-    orders = []
-
-    def watched(network, tensors, asked, size):
-        orders.extend(asked)
-        return np.zeros(asked.shape)
-
-    monkeypatch.setattr(pruned, "INPUT", replace(pruned.INPUT, groupings=watched))
-    for name in ("a", "b"):
-        scores_of(network, cached_graph(name=name), SETTINGS)
-    assert len({order.tobytes() for order in orders}) == 8
-    assert all(sorted(order) == list(range(10)) for order in orders)

@@ -26,12 +26,6 @@ def test_a_submission_that_lacks_configurations_is_refused(counts):
         submission_lines(frame({"a": [1.0, 2.0]}), "layout:xla:default", counts)
 
 
-def test_a_submission_that_repeats_a_configuration_is_refused():
-    twice = pl.concat([frame({"a": [1.0, 2.0]})] * 2)
-    with pytest.raises(DataError, match="scores"):
-        submission_lines(twice, "layout:xla:default", {"a": 2})
-
-
 def test_the_file_that_kaggle_scores(tmp_path):
     write_submission(tmp_path / "a.csv", [("layout:xla:default:a", "1;0"), ("b", "0")])
     text = (tmp_path / "a.csv").read_text()

@@ -145,17 +145,6 @@ def test_pickles_are_refused_unloaded(folder):
         read_layout(path)
 
 
-def test_no_configurable_node_for_configurations(folder):
-    parts = members(folder / "layout.npz")
-    parts["node_config_ids"] = npy(np.zeros(0, int))
-    parts["node_config_feat"] = npy(np.zeros((6, 0, 18), "f4"))
-    with pytest.raises(DataError, match="node_config_ids: found no nodes"):
-        read_layout(rezip(folder / "bad.npz", parts))
-    parts["node_config_feat"] = header((2**29, 0, 18))
-    with pytest.raises(DataError, match="config_runtime: found shape"):
-        read_layout(rezip(folder / "bad.npz", parts))
-
-
 def test_entries_that_are_odd(folder):
     path = folder / "bad.npz"
     parts = members(folder / "layout.npz")
@@ -182,12 +171,6 @@ def test_declared_sizes_that_lie_cost_no_memory(folder, method):
         read_layout(path)
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
-
-
-def test_missing_file_and_folder(tmp_path):
-    for path in (tmp_path, tmp_path / "absent.npz"):
-        with pytest.raises(DataError, match="file: found"):
-            read_layout(path)
 
 
 class Full:

@@ -76,3 +76,14 @@ def test_a_bad_row_changes_nothing(folder, rows, told):
 def test_another_table_is_told(folder):
     with pytest.raises(UserError, match="line 1: found 'graph,config,seconds', expected graph,con"):
         label(write(folder, *LAYOUT, head="graph,config,seconds"), folder)
+
+
+@pytest.mark.parametrize("name", ["a.v1", "k"])
+def test_files_need_no_runtimes_before(folder, name):
+    path = folder / f"{name}.npz"
+    with np.load(path) as file:
+        arrays = {key: file[key] for key in file if not key.startswith("config_runtime")}
+    np.savez(path, **arrays)
+    label(write(folder, *(LAYOUT if name == "a.v1" else TILE)), folder)
+    read = read_layout if name == "a.v1" else read_tile
+    assert read(path).config_runtime.min() >= 1000

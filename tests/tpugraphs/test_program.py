@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -119,29 +118,6 @@ def test_bad_candidates_are_told_in_one_line(program, tmp_path, text, message):
     assert "c.jsonl" in str(error.value)
 
 
-def test_a_site_by_name_and_by_position_is_one(program, tmp_path):
-    node = program.graph.node_config_ids[0]
-    names = [f"inst.{position}\u2028" for position in range(len(program.graph.node_opcode))]
-    named = dataclasses.replace(program, names=names)
-    (tmp_path / "c.jsonl").write_text(f'{{"{names[node]}": {{"output": "{{1, 0}}"}}}}')
-    features = with_candidates(named, tmp_path / "c.jsonl").graph.node_config_feat
-    assert features[0, 0, :2].tolist() == [1, 0]
-    (tmp_path / "c.jsonl").write_text(f'{{"{names[node]}": {{}}, "{node}": {{}}}}')
-    with pytest.raises(DataError, match="the same site once more"):
-        with_candidates(named, tmp_path / "c.jsonl")
-
-
-@pytest.mark.parametrize("content", [None, b"\xff\xfe{}", "folder"])
-def test_candidates_that_are_no_text(program, tmp_path, content):
-    path = tmp_path / "c.jsonl"
-    if content == "folder":
-        path.mkdir()
-    elif content is not None:
-        path.write_bytes(content)
-    with pytest.raises(DataError, match=r"c\.jsonl"):
-        with_candidates(program, path)
-
-
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -172,14 +148,6 @@ def test_bad_npz_candidates_are_told(program, tmp_path, arrays):
     np.savez(tmp_path / "c.npz", **arrays)
     with pytest.raises(DataError, match=r"c\.npz"):
         with_candidates(program, tmp_path / "c.npz")
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04"])
-@pytest.mark.parametrize("name", ["a.npz", "a.pb"])
-def test_files_that_are_no_program(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=name):
-        read_program(tmp_path / name)
 
 
 @given(st.permutations(range(6)), st.integers(0, 6))

@@ -11,10 +11,10 @@ from lib.files.errors import DataError
 from lib.preprocess.graphs import read_graphs
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.program import read_program
-from lib.tpugraphs.protobuf import read_hlo_pb, read_layout_pb, read_protobuf, read_tile_pb
+from lib.tpugraphs.protobuf import read_layout_pb, read_protobuf, read_tile_pb
 from lib.tpugraphs.schema_pb2 import HloProto, ModuleTuningData, TuningData
 from lib.tpugraphs.tiles import read_kernels
-from tests.tpugraphs.builders import chain, layout_run, module, tile_run, tuning
+from tests.tpugraphs.builders import chain, layout_run, tile_run, tuning
 from tests.tpugraphs.conftest import same_bits
 
 NODES = (1, 2)
@@ -56,10 +56,6 @@ def test_tile_golden_bit_for_bit(shared, tile_golden):
     kept = golden["run_kept"]
     assert same_bits(kernel.config_feat, golden["run_config_feat"][kept])
     assert same_bits(kernel.config_runtime, golden["run_compute_time_ns"][kept])
-
-
-def test_all_fifteen_kernels_are_read(shared):
-    assert len(read_tile_pb(shared / "op_tuning_data.pb")) == 15
 
 
 def test_kinds_of_the_samples(shared, layout_tuning, tmp_path):
@@ -214,11 +210,6 @@ def test_bare_module_is_a_graph_without_configurations(tmp_path):
     assert graph.node_config_ids.tolist() == [1, 2]
 
 
-def test_features_are_padded_with_minus_one(tmp_path):
-    path = saved(tmp_path, chain())
-    assert (read_hlo_pb(path).node_feat[:, 134:140] == -1).all()
-
-
 def test_bytes_that_are_no_message(tmp_path, shared):
     path = tmp_path / "in.pb"
     whole = (shared / "op_tuning_data.pb").read_bytes()
@@ -230,10 +221,3 @@ def test_bytes_that_are_no_message(tmp_path, shared):
                 read_protobuf(path, kind)
     with pytest.raises(DataError, match="No such file"):
         read_protobuf(tmp_path / "absent.pb")
-
-
-def test_module_without_instructions(tmp_path):
-    with pytest.raises(DataError, match=r"module\.computations"):
-        read_hlo_pb(saved(tmp_path, module()))
-    with pytest.raises(DataError, match="an HLO module"):
-        read_layout_pb(saved(tmp_path, ModuleTuningData(fingerprint=1)))

@@ -14,9 +14,6 @@ from lib.files.parquet import write_parquet
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.roots import DataRoot
 from tests.builders import COLLECTION
-from tests.files.test_regular import at_once, make
-
-INTEGERS = pl.List(pl.Int64)
 
 
 def measured() -> pl.DataFrame:
@@ -50,7 +47,7 @@ def test_what_is_there_is_read(tmp_path):
     assert root.programs(COLLECTION) is None
     other = measured().with_columns(collection=pl.lit("layout-nlp-random"), runtime=pl.lit(7))
     both = pl.concat([other, measured()], how="vertical_relaxed")
-    both.write_parquet(tmp_path / "measurements.parquet")  # by any tool, without a checksum
+    both.write_parquet(tmp_path / "measurements.parquet")  # by any tool
     write_parquet(programs(), tmp_path / "programs.parquet")
     columns = ["split", "graph", "config", "runtime", "rounds"]
     expected = measured().sort("graph", "config").select(columns)
@@ -140,52 +137,6 @@ def test_programs_that_cannot_be(tmp_path, table, field):
     with pytest.raises(DataError) as caught:
         DataRoot(tmp_path, tmp_path).programs(COLLECTION)
     assert str(caught.value).startswith(f"{path}: {field}: found ")
-
-
-@pytest.mark.parametrize("name", ["measurements", "programs"])
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
-def test_tables_that_are_no_files(tmp_path, name, kind):
-    path = tmp_path / f"{name}.parquet"
-    make(kind, path)
-    with at_once(), pytest.raises(DataError, match=f"file: found {kind}, expected a regular file"):
-        getattr(DataRoot(tmp_path, tmp_path), name)(COLLECTION)
-
-
-@pytest.mark.parametrize("name", ["measurements", "programs"])
-def test_a_table_on_a_disk_that_is_not_there(tmp_path, name):
-    (tmp_path / f"{name}.parquet").symlink_to(tmp_path / "far" / "away")
-    with pytest.raises(DataError, match="found No such file or directory"):
-        getattr(DataRoot(tmp_path, tmp_path), name)(COLLECTION)
-
-
-def test_damaged_tables_are_told_quietly(tmp_path, capfd):
-    """Polars panics on some of them, and then says so at length."""
-    path, draw = tmp_path / "measurements.parquet", np.random.default_rng(1)
-    pl.read_parquet(BUNDLED / path.name).head(300).write_parquet(path)
-    content, told = path.read_bytes(), 0
-    for _ in range(400):
-        damaged = bytearray(content)
-        for place in draw.integers(len(content) - 2500, len(content), size=3):
-            damaged[place] ^= 1 << draw.integers(8)
-        path.write_bytes(damaged)
-        try:
-            DataRoot(tmp_path, tmp_path).measurements("layout-xla-random")
-        except DataError as error:
-            told += 1
-            assert str(error).startswith(f"{path}: ")
-    assert told > 100
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("flip", [100, -100])
-def test_a_checksum_is_compared_where_there_is_one(tmp_path, flip):
-    path = tmp_path / "measurements.parquet"
-    write_parquet(measured(), path)
-    content = bytearray(path.read_bytes())
-    content[flip] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"(checksum|file): found .*make collect writes it"):
-        DataRoot(tmp_path, tmp_path).measurements(COLLECTION)
 
 
 def test_the_bundled_tables_are_good():

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from lib.settings.base import SCHEDULES
-from lib.training.schedule import AFTER_RISE, CYCLES, HIGHEST, LOWEST, learning_rate
+from lib.settings.base import SCHEDULES as NAMES
+from lib.training.schedule import CYCLES, HIGHEST, LOWEST, SCHEDULES, learning_rate
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_or_cycles_about_the_rate():
 
 
 def test_every_schedule_that_a_setting_names_is_there():
-    assert tuple(AFTER_RISE) == SCHEDULES
+    assert tuple(SCHEDULES) == NAMES
 
 
 @pytest.mark.parametrize("warmup", [0.0, 0.5, 1.0])

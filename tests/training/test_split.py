@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.common.settings import NONE
 from lib.models.tgraph.settings import TGraphSettings
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.ranking.folds import assign_folds, family
 from lib.runs.identity import Run
+from lib.settings.base import NONE
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from lib.training.fold import load_fold
-from lib.training.split import learned_beside, sides_of
+from lib.training.split import of_other_collections, sides_of
 from tests.builders import cached_graph
 
 OWN, OTHER, THIRD = LAYOUT_COLLECTIONS[:3]
@@ -26,7 +26,8 @@ K = 3
 
 
 def plus(also: str, together: str = "family", kind: type = TGraphPlusSettings):
-    return kind(OWN, also=also, folds_total=K, keep_together=together)
+    more = {"pretraining": 0} if kind is TGraphPlusSettings else {}
+    return kind(OWN, also=also, folds_total=K, keep_together=together, **more)
 
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:
@@ -66,7 +67,7 @@ def test_nothing_that_is_held_out_is_learned_from(
     chosen = plus(OTHER, together)
     unseen: set[str] = set()
     for fold in range(K):
-        beside = {graph.name for graph in learned_beside(own, fold, chosen)}
+        beside = {graph.name for graph in of_other_collections(own, fold, chosen)}
         valid = {graph.name for graph in sides_of(own, fold, chosen)[1]}
         held, tested = {part(name) for name in valid}, set(own.names("test"))
         assert not {part(name) for name in beside} & held
@@ -100,7 +101,7 @@ def test_a_collection_of_fewer_families_than_folds_is_learned_from_whole(tmp_pat
     own = write_cache(tmp_path, OWN, names_of(4, 2, 0))
     write_cache(tmp_path, OTHER, {"f10.a": "train", "f10.b": "valid", "f10.c": "test"})
     for fold in range(K):
-        beside = learned_beside(own, fold, plus(OTHER))
+        beside = of_other_collections(own, fold, plus(OTHER))
         assert [graph.name for graph in beside] == ["f10.a", "f10.b"]
 
 

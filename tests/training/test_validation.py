@@ -48,14 +48,6 @@ def test_epochs_are_validated_on_some_and_the_weights_in_the_end_on_all(data, tm
     assert few.checkpoint.validations["last"]["epoch"] == few.data.settings.epochs
 
 
-def test_how_many_changes_no_weight(data, tmp_path):  # noqa: F811
-    few, every = finished(data, tmp_path / "a", **FEW), finished(data, tmp_path / "b")
-    known = every.network.state_dict()
-    for name, tensor in few.network.state_dict().items():
-        assert torch.equal(tensor, known[name]), name
-    assert few.checkpoint.validations["last"] == every.checkpoint.validations["last"]
-
-
 def test_the_best_weights_are_judged_by_all_if_they_are_used(data, tmp_path):  # noqa: F811
     made = finished(data, tmp_path / "state", epochs=6, weights="best", learning_rate=0.05, **FEW)
     after = {name: tensor.clone() for name, tensor in made.network.state_dict().items()}

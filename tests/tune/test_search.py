@@ -1,228 +1,148 @@
-"""Which trials a search runs, prunes, repeats and counts; training is a formula here."""
+"""Which trials a search runs, repeats and counts; training is a formula here."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
-from optuna.trial import TrialState
 
-from lib.files.errors import DataError, UserError
-from lib.settings import Settings
+from lib.files.artifacts import write_json
+from lib.files.errors import UserError
+from lib.settings import MODELS, settings_for
 from lib.settings.file import read_settings
-from lib.settings.search import space_of
-from lib.tune import search
-from lib.tune.results import check_text, counts, report_text, verdict, write_best
-from lib.tune.search import MOST_TIMES, Tuning, side_by_side
-from lib.tune.space import distributions
-from lib.tune.storage import completed, failures, finished, open_study
-from tests.builders import tiny_settings
+from lib.tpugraphs.dataset import read_dataset
+from lib.tune.__main__ import Tuning, ended
+from lib.tune.__main__ import main as tune
+from tests.builders import COLLECTION
+from tests.commands import Said, call
+from tests.synthetic import write_collection
 
-SETTINGS = tiny_settings(folds_total=2)
-SEARCHED = {"learning_rate", "channels"}
-PASSES = 4
-optuna.logging.set_verbosity(optuna.logging.ERROR)
+KIND = MODELS["layout"]["tgraph"]
+FIXED = ("--model=tgraph", "--channels=32")
 
 
 class Killed(BaseException):
     """The process is gone."""
 
 
-def formula(settings: Settings) -> float:
-    """A value that is highest at a rate of 0.005 and 128 channels."""
-    rate = abs(settings.learning_rate - 0.005) * 40
-    return 0.7 - rate - 0.1 * (settings.channels != 128) + 0.01 * (settings.seed % 3)
-
-
-class Formula:
-    """Stands in for training: a formula's value, approached pass by pass."""
-
-    def __init__(self, value: Callable[[Settings], float] = formula):
-        self.value, self.started = value, list[Settings]()
-
-    def __call__(self, settings: Settings, cache, folds, states, report) -> float | None:
-        self.started.append(settings)
-        value = self.value(settings)
-        passes = (report(step, value * step / PASSES) for step in range(1, PASSES + 1))
-        return value if all(passes) else None
-
-
-def tuning(path: Path, settings: Settings = SETTINGS) -> Tuning:
-    fixed = set(space_of(settings)) - SEARCHED
-    study = open_study(path / "study.db", "name", settings.higher_is_better, 2)
-    return Tuning(study, settings, space_of(settings, fixed), 1, path / "cache", path / "states")
+def formula(values: Mapping[str, Any], seed: int) -> float:
+    """A value that is highest at a rate of 0.012."""
+    return 0.7 - 10 * abs(values.get("learning_rate", 0.005) - 0.012) + 0.01 * seed
 
 
 @pytest.fixture
-def run(monkeypatch) -> Callable[..., Formula]:
-    """Runs a search to a number of trials."""
+def search(tmp_path, monkeypatch):
+    """A function that searches with a formula: what it said, its trials, and what was trained."""
+    write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
+    manifest = {"fingerprint": "f"}
 
-    def to_end(made: Tuning, count: int, training: Formula | None = None) -> Formula:
-        training = training or Formula()
-        monkeypatch.setattr(search, "train", training)
-        made.run(1, count, lambda study: None)
-        return training
+    def run(count: int, value: Callable = formula, where: str = "out", **flags: object):
+        outputs, trained, made = tmp_path / where, [], []
+        cache = next(iter({KIND(collection=COLLECTION).cache}))
+        write_json(outputs / cache / "manifest.json", manifest)
+        monkeypatch.setattr("lib.tune.__main__.read_manifest", lambda folder: manifest)
 
-    return to_end
+        def train(self, values, seed):
+            made.append(self)
+            trained.append((dict(values), seed))
+            return value(values, seed)
 
+        monkeypatch.setattr(Tuning, "train", train)
+        line = [f"--collection={COLLECTION}", f"--data={tmp_path / 'data'}", *FIXED]
+        flags = {"outputs": outputs, "trials": count, "seeds": 0} | flags
+        said = call(tune, *line, *(f"--{name}={value}" for name, value in flags.items()))
+        best = outputs / f"{COLLECTION}@tgraph" / "tune" / "best.toml"
+        return said, (ended(made[0].study) if made else []), trained, best
 
-def tried(made: Tuning) -> list[dict[str, Any]]:
-    """Values and outcome of each trial that came to an end, in order."""
-    return [{**one.params, "value": one.value} for one in finished(made.study)]
-
-
-def test_the_first_trial_has_the_settings_as_they_are_and_later_ones_are_better(tmp_path, run):
-    made = tuning(tmp_path)
-    workers = run(made, 20)
-    assert workers.started[0] == SETTINGS
-    assert len(workers.started) == len(finished(made.study)) == 20
-    assert len(completed(made.study)) < 20  # some are pruned
-    assert made.study.best_value > formula(SETTINGS)
-    assert formula(made.best) == made.study.best_value
-    assert "trial" in verdict(made)
-    assert f"20 trials of tgraph on {SETTINGS.collection}" in counts(made)
+    return run
 
 
-def test_more_trials_go_on_from_those_there_are(tmp_path, run):
-    made = tuning(tmp_path)
-    run(made, 6)
-    assert len(run(tuning(tmp_path), 9).started) == 3
-    assert run(tuning(tmp_path), 9).started == []
+def test_the_first_trial_has_the_settings_as_they_are_and_later_ones_are_better(search, tmp_path):
+    said, trials, trained, best = search(20)
+    assert said.returncode == 0, said.stderr
+    assert len(trained) == len(trials) == 20
+    assert "channels" not in trained[0][0]  # which was given
+    values = trained[0][0]
+    usual = settings_for(COLLECTION, read_dataset(tmp_path / "data"), {"model": "tgraph"})
+    assert all(getattr(usual, name) == values[name] for name in values)
+    assert max(trial.value for trial in trials) > trials[0].value
+    assert f"20 trials of tgraph on {COLLECTION}: validation tau " in said.stdout
+    found = read_settings(best, COLLECTION, KIND)
+    assert found == max(trials, key=lambda trial: trial.value).params
+    assert f"SETTINGS={best}" in said.stdout
+
+
+def test_more_trials_go_on_from_those_there_are(search):
+    search(4)
+    assert len(search(6)[2]) == 2
+    assert search(6)[2] == []
 
 
 @pytest.mark.parametrize("killed_at", [0, 1, 7])
-def test_a_search_that_is_killed_tries_what_it_would_have_tried(tmp_path, run, killed_at):
-    whole = tuning(tmp_path / "whole")
-    run(whole, 9)
+def test_a_search_that_is_killed_tries_what_it_would_have_tried(search, tmp_path, killed_at):
+    whole = search(9, where="whole")[1]
+    begun = []
 
-    class Dying(Formula):
-        def __call__(self, *given):
-            if len(self.started) == killed_at:
-                raise Killed
-            return super().__call__(*given)
+    def dies(values, seed):
+        begun.append(values)
+        if len(begun) > killed_at:
+            raise Killed
+        return formula(values, seed)
 
     with pytest.raises(Killed):
-        run(tuning(tmp_path / "killed"), 9, Dying())
-    resumed = tuning(tmp_path / "killed")
-    run(resumed, 9)
-    assert tried(resumed) == tried(whole)
-    assert resumed.values == whole.values
+        search(9, dies)
+    resumed = search(9)[1]
+    assert [(t.params, t.value) for t in resumed] == [(t.params, t.value) for t in whole]
 
 
-def test_a_trial_that_is_killed_each_time_is_left_out(tmp_path, run):
-    started = []
-
-    def dies(settings):
-        started.append(settings)
-        raise Killed
-
-    for _ in range(MOST_TIMES):
-        with pytest.raises(Killed):
-            run(tuning(tmp_path), 2, Formula(dies))
-    assert started == [SETTINGS] * MOST_TIMES
-    made = tuning(tmp_path)
-    assert SETTINGS not in run(made, 2).started
-    assert len(finished(made.study)) == 2
-
-
-def test_no_trial_waits_for_two_processes_that_take_it(tmp_path, run):
-    """Optuna lets both, where the database is SQLite: the second could not tell what it found."""
-    made, waiting = tuning(tmp_path), []
-    for _ in range(2):  # processes were killed
-        made.study.ask(distributions(SETTINGS, made.space))
-
-    def value(settings):
-        waiting.append(len(made.study.get_trials(states=(TrialState.WAITING,))))
-        return formula(settings)
-
-    run(made, 3, Formula(value))
-    assert waiting == [0, 0, 0]
-
-
-def test_values_that_do_not_go_together_are_a_trial_that_came_to_nothing(tmp_path, run):
-    settings = tiny_settings(folds_total=2, squeeze=3, channels=18)
-    made = tuning(tmp_path, settings)
-    workers = run(made, 8)
-    assert len(workers.started) < 8 == len(finished(made.study))
-    why = failures(made.study)
-    assert all("must be a multiple of 6" in text for text in why.values())
-    assert len(why) == 8 - len(workers.started)
-    assert "failed" in counts(made)
-
-
-def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(tmp_path, run):
-    def value(settings):
-        if settings.learning_rate > 0.002:
+def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(search):
+    def value(values, seed):
+        if values["learning_rate"] > 0.002:
             raise UserError("diverged")
-        return formula(settings)
+        return formula(values, seed)
 
-    made = tuning(tmp_path)
-    run(made, 8, Formula(value))
-    assert len(finished(made.study)) == 8
-    assert set(failures(made.study).values()) == {"diverged"}
+    said, trials, _, _ = search(8, value)
+    failed = [trial for trial in trials if trial.value is None]
+    assert len(trials) == 8 and {trial.user_attrs["why"] for trial in failed} == {"diverged"}
+    assert f", {len(failed)} failed: " in said.stdout
 
 
-def test_a_search_without_a_value_says_why(tmp_path, run):
-    def value(settings):
+def test_a_search_without_a_value_says_why(search):
+    def value(values, seed):
         raise UserError("it is too large")
 
-    with pytest.raises(UserError, match="2 trials, and none has a value: it is too large"):
-        run(tuning(tmp_path), 2, Formula(value))
+    line = "error: 2 trials, and none has a value: it is too large\n"
+    assert search(2, value)[0].stderr == line
 
 
-def test_a_process_that_is_killed_is_one_line():
-    with pytest.raises(UserError, match="killed, most likely for want of memory"):
-        list(side_by_side(os._exit, [(1,)], 2))
+def test_the_best_is_compared_on_other_seeds_once(search):
+    said, _, trained, _ = search(8, seeds=3, jobs=2)
+    compared = trained[8:]
+    assert sorted(seed for _, seed in compared) == [1, 1, 2, 2, 3, 3]
+    assert [values for values, _ in compared].count({}) == 3
+    assert "On 3 other seeds: +0." in said.stdout and "± 0.0000" in said.stdout
+    assert search(8, seeds=3)[2] == []
+    assert "partly by luck" in search(8)[0].stdout
 
 
-def test_the_best_is_compared_on_other_seeds_once(tmp_path, run):
-    made = tuning(tmp_path)
-    training = run(made, 8)
-    training.started.clear()
-    seeds = made.check(1, 3)
-    assert [seed for seed, _, _ in seeds] == [1, 2, 3]
-    assert sorted({one.seed for one in training.started}) == [1, 2, 3]
-    for seed, before, best in seeds:
-        assert before == pytest.approx(formula(tiny_settings(folds_total=2, seed=seed)))
-        assert best > before
-    training.started.clear()
-    assert made.check(1, 3) == seeds
-    assert training.started == []
-    gain = made.study.best_value - formula(SETTINGS)
-    assert f"{gain:+.4f} ± 0.0000" in check_text(made, seeds)
-    assert "partly by luck" in check_text(made, [])
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ({"trials": 0}, "--trials 0: must be at least 1"),
+        ({"seeds": -1}, "--seeds -1: must be at least 0"),
+    ],
+)
+def test_a_number_that_is_none_is_one_line(search, flags, line):
+    assert search(1, **flags)[0] == Said(2, "", f"error: {line}\n")
 
 
-def test_defaults_that_are_best_are_compared_with_nothing(tmp_path, run):
-    made = tuning(tmp_path)
-    assert run(made, 1).started == [SETTINGS]
-    assert made.check(1, 3) == []
-    assert "no trial was better" in verdict(made)
-
-
-def test_the_best_values_are_a_settings_file(tmp_path, run):
-    made = tuning(tmp_path)
-    run(made, 6)
-    path = tmp_path / "best.toml"
-    write_best(path, made, {"weight_decay": 0.5}, ["--epochs=4"], "make all")
-    found = read_settings(path, SETTINGS.collection, type(SETTINGS))
-    assert made.values == made.study.best_trial.params
-    assert found == {"weight_decay": 0.5} | made.values
-    assert "# All trials had --epochs=4, which is not in this file." in path.read_text()
-    text = report_text(made, [])
-    assert all(name in text for name in made.space)
-
-
-@pytest.mark.parametrize("content", [b"", b"not a database", b"SQLite format 3\0" + b"x" * 5000])
-def test_a_file_that_is_no_database_is_told(tmp_path, content):
-    path = tmp_path / "study.db"
-    path.write_bytes(content)
-    if not content:  # as a kill may leave it: a database without tables
-        assert open_study(path, "name", True, 2).get_trials() == []
-        return
-    with pytest.raises(DataError, match=f"{path}: database: found .*expected a database of Optu"):
-        open_study(path, "name", True, 2)
+def test_a_spoilt_database_is_one_line(search):
+    path: Path = search(1)[3].with_name("study.db")
+    path.write_bytes(b"no database of anything" * 99)
+    said = search(2)[0]
+    assert said.returncode == 2
+    assert f"error: {path}: database: found file is not a database, expected" in said.stderr
+    shutil.rmtree(path.parent)

@@ -2,8 +2,8 @@
 
 Networks become tasks (:mod:`.extract`); tasks become programs, in the first round under random
 schedules and later under descendants of the fastest; and each program is compiled for every device
-and timed (:mod:`.measure`). Work is done by one process after
-the other on one core; a kill loses some seconds of it, and the same command goes on.
+and timed (:mod:`.measure`). Work is done by one process after the other on one core; a kill loses
+some seconds of it, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lib.collect.tvm import plan, raw
-from lib.collect.tvm.networks import TEST, all_networks, chosen_networks
-from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import read_json, write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser, check_least
@@ -30,39 +28,34 @@ DEFAULT_PHASES, DEVICES = "main,again,plain", "devices.json"
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return what the command line says."""
     parser = Parser(prog="python -m lib.collect.tvm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
-    parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
+    networks = "comma-separated names or patterns of bundled networks, or names of your own"
+    parser.add_argument("--networks", default="*", help=networks)
     parser.add_argument("--tasks", type=Path, help="a file of tasks' names: measure no other tasks")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
-    parser.add_argument(
-        "--first-round", type=int, default=0, help="where to begin, counting from 0"
-    )
+    first = "where to begin, counting from 0"
+    parser.add_argument("--first-round", type=int, default=0, help=first)
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
     parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
     core = max(os.sched_getaffinity(0))
     parser.add_argument("--core", type=int, default=core, help="to compile and to time on")
-    parser.add_argument(
-        "--realtime", action="store_true", help="time at real-time priority (needs privileges)"
-    )
-    parser.add_argument(
-        "--repeat-slow",
-        action="store_true",
-        help="time jobs again during which the machine was slow; the better times are kept",
-    )
-    parser.add_argument("--list", action="store_true", help="name the networks and stop")
+    realtime = "time at real-time priority (needs privileges)"
+    parser.add_argument("--realtime", action="store_true", help=realtime)
+    again = "time jobs again during which the machine was slow; the better times are kept"
+    parser.add_argument("--repeat-slow", action="store_true", help=again)
+    parser.add_argument("--list", action="store_true", help="name the bundled networks and stop")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Extract what is new, then do the jobs that have no result yet."""
+    """Extract the tasks, then do the jobs that have no result yet."""
     args = arguments()
-    networks = chosen_networks(args.networks)
     if args.list:
-        print("\n".join(n.name for n in networks))
+        print("\n".join(plan.bundled()[0]))
         return
     phases = args.phases.split(",")
     if unknown := sorted(set(phases) - set(raw.PHASES)):
@@ -72,29 +65,20 @@ def main() -> None:
     check_least(args, programs=1, rounds=1, first_round=0)
     cores_of("--core", str(args.core))
     remember(args.output / DEVICES, args.devices)
-    extract(args)
-    names = [network.name for network in networks]
-    tasks = plan.chosen_tasks(args.output, names, among)
-    search: list[str] = []
-    if len(networks) == len(all_networks()):
-        calls = plan.networks_of(args.output)
-        tested = {task for name in TEST for task in calls[name]}
-        search = plan.searched(args.output, plan.tasks_of(args.output), tested)
-    tasks = sorted(set(tasks) - set(search))
-    slow = slow_jobs(args.output, phases, processor()) if args.repeat_slow else set()
+    names = extract(args)
+    tasks, search = plan.eligible_tasks(args.output, names, among)
+    slow = plan.slow_jobs(args.output, phases, processor()) if args.repeat_slow else set()
     again = f", {len(slow)} slow jobs once more" if args.repeat_slow else ""
     print(f"collect: {len(tasks)} tasks of {len(names)} networks{again}", flush=True)
-    for jobs in tqdm(
-        list(plan.chunks(phases, range(args.first_round, args.rounds), tasks, search)),
-        unit="process",
-        disable=None,
-    ):
+    rounds = range(args.first_round, args.rounds)
+    chunks = list(plan.chunks(phases, rounds, tasks, search))
+    for jobs in tqdm(chunks, unit="process", disable=None):
         measure(args, jobs, slow)
     print(summary(args.output))
 
 
 def check_devices(devices: list[str]) -> None:
-    """The instruction sets to measure must be such as this processor has.
+    """Check that this processor has the instruction sets to measure.
 
     Raises:
         UserError: one is unknown, or this processor lacks it.
@@ -119,18 +103,29 @@ def remember(path: Path, devices: str) -> None:
         raise UserError(f"--devices {devices}: {path.parent} measures {before}; {elsewhere}")
 
 
-def extract(args: argparse.Namespace) -> None:
-    """Tasks of the networks, in a process of its own: torch is not needed afterwards."""
-    command = [sys.executable, "-m", "lib.collect.tvm.extract", str(args.output), args.networks]
-    done = subprocess.run(
-        ["taskset", "-c", str(args.core), *command],
-        stderr=subprocess.PIPE,  # TVM has much to say there
-        text=True,
-        preexec_fn=end_with_parent,
-    )
-    if done.returncode:
-        reason = last_words(done.returncode, done.stderr)
-        raise UserError(f"the networks could not be read: {reason}")
+def extract(args: argparse.Namespace) -> list[str]:
+    """Write the networks and their tasks; networks of one's own are read by another process.
+
+    Raises:
+        UserError: no bundled network is of such a name, or another one cannot be read.
+    """
+    asked = [name for name in args.networks.split(",") if name]
+    own = [name for name in asked if ":" in name or Path(name).suffix in (".onnx", ".pt2")]
+    names = plan.write_bundled(args.output, [name for name in asked if name not in own])
+    if not names + own:
+        raise UserError(f"--networks {args.networks!r}: no network matches; --list names them")
+    if own:
+        command = [sys.executable, "-m", "lib.collect.tvm.extract", str(args.output), *own]
+        done = subprocess.run(
+            ["taskset", "-c", str(args.core), *command],
+            stderr=subprocess.PIPE,  # where TVM warns
+            text=True,
+            preexec_fn=end_with_parent,
+        )
+        if done.returncode:
+            reason = last_words(done.returncode, done.stderr)
+            raise UserError(f"the networks could not be read: {reason}")
+    return names + own
 
 
 def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job]) -> None:
@@ -165,14 +160,14 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job])
 
 
 def summary(work: Path) -> str:
-    """How much there is, in one line."""
+    """Return how much there is, in one line."""
     counts = {p: len(list((work / "raw" / p).glob("*/*.npz"))) for p in raw.PHASES}
     failed = len(list((work / "raw").glob("*/*/*.failed")))
     done = ", ".join(f"{n} {phase}" for phase, n in counts.items() if n)
-    told = f"{failed} failed"
+    said = f"{failed} failed"
     if failed:
-        told += f" (a file that ends in {raw.FAILED} says why; without it, the job is tried again)"
-    return f"collect: jobs done in {work}/: {done or 'none'}; {told}"
+        said += f" (a file that ends in {raw.FAILED} says why; without it, the job is tried again)"
+    return f"collect: jobs done in {work}/: {done or 'none'}; {said}"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -21,6 +22,9 @@ from lib.files.errors import DataError
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
 FAILED = 1e10  # seconds: what TVM's own search notes of a program that does not run
+# What the rules of MetaSchedule annotate. Others have an effect when a program is compiled: one of
+# them links code of a record's own into this process.
+ANNOTATIONS = re.compile(r"meta_schedule\.\w+|pragma_auto_unroll_max_step|pragma_unroll_explicit")
 
 
 class TuningDatabase:
@@ -82,7 +86,8 @@ class TuningDatabase:
         known = {hash_of(task): task for task in tasks}
         ours = {_name(record) for record in self.files.get_all_tuning_records()}
         counts: Counter[str] = Counter()
-        with copied(folder) as copy:
+        with copied(folder) as (copy, refused):
+            counts += refused
             for record in opened(copy, folder).get_all_tuning_records():
                 name, taken = _name(record), _seconds(record.run_secs)
                 task = known.get(name[0])
@@ -139,7 +144,9 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
         DataError: the folder has none, or it has none of these tasks.
     """
     found: list[Schedule | None] = []
-    with copied(folder) as copy:
+    with copied(folder) as (copy, refused):
+        if refused:
+            raise DataError(folder, RECORDS, f"a record {min(refused)}", "what MetaSchedule writes")
         files = opened(copy, folder)
         for task in tasks:
             known = files.has_workload(task)
@@ -151,8 +158,10 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
 
 
 @contextmanager
-def copied(folder: Path) -> Iterator[Path]:
-    """The folder of a copy of a database that may be anybody's, or cut short.
+def copied(folder: Path) -> Iterator[tuple[Path, Counter[str]]]:
+    """Yield the folder of a copy of a database that may be anybody's, or cut short.
+
+    Records that annotate what no rule of MetaSchedule does are left out of it, and counted.
 
     Raises:
         DataError: the folder has none.
@@ -163,15 +172,32 @@ def copied(folder: Path) -> Iterator[Path]:
                 raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
             shutil.copy(folder / name, copy)
             drop_unfinished_line(Path(copy) / name)
-        yield Path(copy)
+        records = Path(copy) / RECORDS
+        lines = records.read_text().splitlines(keepends=True)
+        strange = [_strange(line) for line in lines]
+        records.write_text("".join(x for x, why in zip(lines, strange, strict=True) if not why))
+        yield Path(copy), Counter(f"with {name}" for name in strange if name)
+
+
+def _strange(line: str) -> str:
+    """Return an annotation of a record that no rule of MetaSchedule makes; nothing without one."""
+    try:
+        steps = json.loads(line)[1][0][0]
+        names = [str(step[2][0]) for step in steps if "nnotate" in str(step[0])]
+    except (ValueError, LookupError, TypeError):
+        return "steps that cannot be read"
+    return next((name for name in names if not ANNOTATIONS.fullmatch(name)), "")
 
 
 def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
     """The database of a folder.
 
     Raises:
-        DataError: TVM cannot read it; names ``of``.
+        DataError: TVM cannot read it, or it has a record that is no rule's; names ``of``.
     """
+    for line in (folder / RECORDS).read_text().splitlines() if (folder / RECORDS).exists() else ():
+        if strange := _strange(line):
+            raise DataError(of, RECORDS, f"a record with {strange}", "what MetaSchedule writes")
     try:
         return meta_schedule.database.JSONDatabase(work_dir=str(folder))
     except Exception as error:  # of TVM, whatever its kind

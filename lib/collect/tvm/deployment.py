@@ -19,7 +19,15 @@ from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import alone, outputs_of
 
-LAYOUTS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
+# Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
+# layout, so that it must know every operator that has one: those stay as they are.
+LAYOUTS = {
+    "relax.nn.conv2d": ["NHWC", "HWIO"],
+    "relax.nn.conv2d_transpose": ["NCHW", "IOHW"],
+    "relax.nn.conv1d": ["NCW", "OIW"],
+    "relax.nn.conv1d_transpose": ["NCW", "IOW"],
+    "relax.nn.conv3d": ["NCDHW", "OIDHW"],
+}
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
 
 

@@ -16,15 +16,14 @@ import polars as pl
 from lib.collect.tvm import plan
 from lib.collect.tvm.gather import Gathered, gather
 from lib.collect.tvm.merge import Dataset, dataset_of, lacking, merged
-from lib.collect.tvm.networks import TEST
-from lib.collect.tvm.summary import dataset_json, readme
-from lib.files.artifacts import atomic_file, read_json, write_json
+from lib.files.artifacts import atomic_file, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.records import (
     ACCESSES,
+    KIND,
     read_programs,
     table_of_accesses,
     table_path,
@@ -32,15 +31,19 @@ from lib.programs.tensorir.records import (
 from lib.programs.tensorir.tree import COLUMNS
 
 SORTED = {"latencies": ["program", "device"], "unscheduled": ["task", "device"]}
+LABELS = (
+    "seconds of a run: the fastest of 3 to 10 readings that are seconds apart, each the mean of "
+    "the runs in at least 0.4 ms"
+)
 
 
 def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
-    """All tables of the dataset.
+    """Return all tables of the dataset, and what they were gathered from.
 
     Raises:
         UserError: nothing is measured yet.
     """
-    about, calls = plan.tasks_of(work), plan.networks_of(work)
+    tasks, calls = plan.tasks_of(work), plan.networks_of(work)
     names = sorted({task for row in calls.values() for task in row})
     numbers = {task: k for k, task in enumerate(names)}
     gathered = gather(work, numbers)
@@ -51,26 +54,27 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
     features = np.concatenate(gathered.leaves)
     leaves = {name: features[:, k] for k, name in enumerate(FEATURES)}
     position = np.concatenate(gathered.position).astype(np.int16)
-    small, real = pl.Int16, pl.Float32
-    program = {"task": small, "schedule": pl.String, "round": small, "leaves": small}
+    called = [
+        (network, network.split(".")[0], numbers[task], count)
+        for network, row in sorted(calls.items())
+        for task, count in sorted(row.items())
+    ]
+    small, real, text = pl.Int16, pl.Float32, pl.String
+    program = {"task": small, "schedule": text, "round": small, "leaves": small, "nodes": small}
     latency = {"program": pl.Int32, "device": pl.Int8, "seconds": real, "again": real}
-    plain = {"task": small, "device": pl.Int8, "seconds": real}
     return {
-        "tasks": _tasks(names, about, calls, set(_searched(work))),
+        "tasks": pl.DataFrame([_task(tasks[name]) for name in names]),
         "networks": _frame(
-            [
-                (network, network.split(".")[0], numbers[task], count)
-                for network, row in sorted(calls.items())
-                for task, count in sorted(row.items())
-            ],
-            {"network": pl.String, "family": pl.String, "task": small, "calls": pl.Int32},
+            called, {"network": text, "family": text, "task": small, "calls": pl.Int32}
         ),
-        "programs": _frame(gathered.programs, program | {"nodes": small}),
+        "programs": _frame(gathered.programs, program),
         "nodes": pl.DataFrame(nodes),
         "leaves": pl.DataFrame({**leaves, "position": position}),
         ACCESSES: table_of_accesses(np.concatenate(gathered.accesses)),
         "latencies": _frame(gathered.latencies, latency | {"flags": pl.Int8}),
-        "unscheduled": _frame(gathered.unscheduled, plain),
+        "unscheduled": _frame(
+            gathered.unscheduled, {"task": small, "device": pl.Int8, "seconds": real}
+        ),
     }, gathered
 
 
@@ -78,37 +82,58 @@ def _frame(rows: list[tuple], schema: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _searched(work: Path) -> list[str]:
-    path = work / plan.PLAN
-    return read_json(path)["search"] if path.exists() else []
+def _task(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of ``tasks``."""
+    return {
+        "task": metadata["task"],
+        "operators": metadata["operators"],
+        "arguments": json.dumps(metadata["arguments"]),
+        "split": plan.split_of(metadata),
+        "flops": float(metadata["flops"]),
+        "distinct": int(metadata["distinct"]),
+        "sampled": int(metadata["sampled"]),
+    }
 
 
-def _tasks(
-    names: list[str],
-    about: dict[str, dict[str, Any]],
-    calls: dict[str, dict[str, int]],
-    search: set[str],
-) -> pl.DataFrame:
-    """A row a task: ``test`` if any network of the test calls it."""
-    test = {task for name in TEST for task in calls.get(name, ())}
+def dataset_json(dataset: Dataset, gathered: Gathered, before: dict[str, Any]) -> dict[str, Any]:
+    """Return what the data are: kind, hardware, compiler, labels, source, licence, devices, counts.
 
-    def split(task: str) -> str:
-        return "test" if task in test else "search" if task in search else "train"
+    ``before`` is the description of the dataset that was added to, if any.
+    """
+    dates = [*gathered.dates, *before.get("measured", ())]
+    calls = dataset.named("networks").join(dataset.tables["tasks"], on="task")
+    tested = calls.group_by("network").agg(test=(pl.col("split") == "test").all())
+    return {
+        "kind": KIND,
+        "hardware": sorted({device["processor"] for device in dataset.devices}),
+        "compiler": "Apache TVM 0.27, MetaSchedule, LLVM at level 2",
+        "labels": LABELS,
+        "source": "measured by make collect KIND=programs",
+        "licence": "Apache-2.0",
+        "devices": dataset.devices,
+        "test_networks": sorted(tested.filter("test")["network"]),
+        "measured": [min(dates), max(dates)],
+        "dropped": dict(sorted(gathered.dropped.items())),
+        "rounding": max(gathered.rounding, before.get("rounding", 0.0)),
+        "counts": {name: len(table) for name, table in dataset.tables.items()},
+        "noise": noise_of(dataset.tables["latencies"], [d["name"] for d in dataset.devices]),
+    }
 
-    return pl.DataFrame(
-        [
-            {
-                "task": task,
-                "operators": about[task]["operators"],
-                "arguments": json.dumps(about[task]["arguments"]),
-                "split": split(task),
-                "flops": float(about[task]["flops"]),
-                "distinct": int(about[task]["distinct"]),
-                "sampled": int(about[task]["sampled"]),
+
+def noise_of(latencies: pl.DataFrame, names: list[str]) -> dict[str, dict[str, float]]:
+    """Return how far two processes disagree, by device: median, nine tenths, share above 10 %."""
+    noise = {}
+    for k, name in enumerate(names):
+        twice = latencies.filter((pl.col("device") == k) & pl.col("again").is_not_null())
+        ratio = np.abs(np.log(twice["again"].to_numpy() / twice["seconds"].to_numpy()))
+        if len(ratio):
+            noise[name] = {
+                "programs": len(ratio),
+                "median": round(float(np.median(ratio)), 4),
+                "p90": round(float(np.quantile(ratio, 0.9)), 4),
+                "above_10_percent": round(float((ratio > np.log(1.1)).mean()), 4),
             }
-            for task in names
-        ]
-    )
+    return noise
 
 
 def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]:
@@ -135,14 +160,12 @@ def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]
                 f"{root} has {missing} programs that {work} lacks: --add keeps them, another "
                 "folder leaves them alone"
             )
-    about = dataset_json(dataset, gathered, before.about if add and before else {})
+    metadata = dataset_json(dataset, gathered, before.about if add and before else {})
     with ExitStack() as stack:
         for name, table in dataset.tables.items():
             table = table.sort(SORTED[name]) if name in SORTED else table
             write_parquet(table.rechunk(), stack.enter_context(atomic_file(table_path(root, name))))
-        text = readme(dataset.tables, about)
-        stack.enter_context(atomic_file(root / "README.md")).write_text(text)
-    write_json(root / "dataset.json", about)
+    write_json(root / "dataset.json", metadata)
     return dataset.tables
 
 

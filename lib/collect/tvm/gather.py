@@ -12,7 +12,7 @@ import numpy as np
 from lib.collect.tvm import raw
 from lib.collect.tvm.agreement import same
 from lib.collect.tvm.merge import DISAGREEMENT
-from lib.collect.tvm.slow import finished, is_slow, usual_reference
+from lib.collect.tvm.plan import finished, is_slow, usual_reference
 from lib.programs.tensorir.records import DISAGREE, SLOW
 from lib.programs.tensorir.tree import COLUMNS, positions
 
@@ -71,7 +71,7 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     """
     gathered = Gathered(tasks)
     usual = usual_reference(work)
-    for measured in finished(work, "main", "search", raw.FOUND):
+    for measured in finished(work, "main", "search"):
         if measured.about["task"] in tasks:
             _add(gathered, work, measured, usual)
         else:

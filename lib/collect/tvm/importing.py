@@ -25,6 +25,7 @@ from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target
 from lib.collect.tvm.deployment import operator_passes
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.onnx_files import from_onnx
+from lib.collect.tvm.reasons import one_line_of
 from lib.collect.tvm.sources import Source, from_torch
 from lib.files.errors import UserError
 
@@ -95,8 +96,9 @@ def imported(network: Network, deployed: bool = False) -> Imported:
             source = from_torch(network.name, module, inputs, deployed)
             if isinstance(module, ExportedProgram):  # which reading it has changed
                 module, _ = network.build()
-        whole = fused(source.module, deployed)
-        values, results, seen = run(source, whole)
+        with one_line_of(network.name, "TVM cannot compile or run it"):
+            whole = fused(source.module, deployed)
+            values, results, seen = run(source, whole)
         if not agree(results, source.expected):
             raise UserError(f"{network.name}: {_what_differs(source, results, deployed)}")
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from tvm.ir import IRModule
 
-from lib.collect.tvm import compiler, plan, raw, tasks
+from lib.collect.tvm import compiler, plan, raw
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on
-from lib.files.artifacts import write_json
+from lib.files.artifacts import read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError
 from lib.files.processor import instruction_sets, processor
@@ -76,7 +77,6 @@ class Bench:
         self.devices = settings.devices.split(",")
         single = settings.threads == 1  # several are left where TVM puts them
         self.clock = clock_on(settings.core if single else None, settings.realtime)
-        self.footprints = plan.footprints_of(self.work)
         self.about = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
@@ -91,9 +91,8 @@ class Bench:
 
     def prepare(self, phase: str, turn: int, task: str) -> Pending:
         """Draw or rebuild a job's programs, which are compiled for each device."""
-        _, module = tasks.load(self.work, task)
+        module, footprint = load(self.work, task)
         programs = self.programs(phase, turn, task, module)
-        footprint = self.footprints.get(task, 0)
         batch = Batch(
             task,
             [program.module for program in programs],
@@ -153,6 +152,12 @@ class Bench:
             except Exception as error:
                 give_up(job.place, error)
         return left
+
+
+def load(work: Path, task: str) -> tuple[IRModule, int]:
+    """Return the unscheduled module of a task in the work folder, and its footprint."""
+    metadata = read_json(plan.task_path(work, task))
+    return tvm.ir.load_json(metadata["module"]), metadata["footprint"]
 
 
 def give_up(place: Path, error: Exception) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto
+import onnx.version_converter
+from onnx import ModelProto, NodeProto
 
-from lib.collect.tvm.sources import Source, one_line_of
-from lib.files.errors import DataError
+from lib.collect.tvm.reasons import one_line_of
+from lib.collect.tvm.sources import Source
+from lib.files.errors import DataError, UserError
+
+OPSET, IR = 17, 8
 
 
 def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, ...]]:
@@ -27,9 +32,16 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
     with one_line_of(str(path), "onnx cannot read it"):
         model = onnx.load(path)
         onnx.checker.check_model(model)
+        model = prepared(model)
+    shapes = {node.output[0] for node in model.graph.node if node.op_type == "Shape"}
+    for output in model.graph.output:
+        if output.name in shapes:
+            raise UserError(f"{path}: result {output.name} is a shape, which nothing computes")
     generator = np.random.default_rng(0)
     inputs = []
-    for tensor in _inputs(model):
+    for tensor in model.graph.input:
+        if not tensor.type.HasField("tensor_type"):
+            raise DataError(path, tensor.name, tensor.type.WhichOneof("value"), "a tensor")
         shape = _shape(path, tensor, batch)
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.type.tensor_type.elem_type)
         if dtype.kind == "f" and dtype != np.float32:
@@ -39,10 +51,41 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
     return model, tuple(inputs)
 
 
-def _inputs(model: ModelProto) -> list[Any]:
-    """The inputs that are no weights."""
+def prepared(model: ModelProto) -> ModelProto:
+    """Return a network in a form that TVM and ONNX's reference both read right.
+
+    Weights that are inputs as well, as in every older file, are weights. Operators of older sets,
+    such as normalizations and softmax, become those of :data:`OPSET`. Dropout does nothing, and a
+    mean of several is their sum over their number.
+    """
     weights = {weight.name for weight in model.graph.initializer}
-    return [tensor for tensor in model.graph.input if tensor.name not in weights]
+    inputs = [tensor for tensor in model.graph.input if tensor.name not in weights]
+    model.graph.ClearField("input")
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, IR)
+    if any(one.domain in ("", "ai.onnx") and one.version < OPSET for one in model.opset_import):
+        model = onnx.version_converter.convert_version(model, OPSET)
+    used = {name for node in model.graph.node for name in node.input}
+    used |= {tensor.name for tensor in model.graph.output}
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type == "Dropout" and not used & {*node.output[1:]}:
+            nodes.append(_node("Identity", node.input[:1], node.output[0]))
+        elif node.op_type == "Mean":
+            total, count = f"{node.output[0]}/total", f"{node.output[0]}/count"
+            number = onnx.numpy_helper.from_array(np.float32(len(node.input)), count)
+            model.graph.initializer.append(number)
+            nodes.append(_node("Sum", node.input, total))
+            nodes.append(_node("Div", [total, count], node.output[0]))
+        else:
+            nodes.append(node)
+    model.graph.ClearField("node")
+    model.graph.node.extend(nodes)
+    return model
+
+
+def _node(operator: str, inputs: Sequence[str], output: str) -> NodeProto:
+    return onnx.helper.make_node(operator, list(inputs), [output], name=output)
 
 
 def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
@@ -66,7 +109,8 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         UserError: TVM cannot read it; says which operator, and why.
     """
     from onnx.reference import ReferenceEvaluator
-    from tvm.relax.frontend.onnx import from_onnx as relax_of
+
+    relax_of = _frontend()
 
     def steps() -> Source:
         """The same with the results of all its steps that are numbers with fractions."""
@@ -80,15 +124,14 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in floats)
         return from_onnx(name, longer, inputs)
 
-    names = [tensor.name for tensor in _inputs(model)]
-    feeds = dict(zip(names, inputs, strict=True))
+    feeds = dict(zip((tensor.name for tensor in model.graph.input), inputs, strict=True))
+    makers = {output: node for node in model.graph.node for output in node.output}
     with one_line_of(name, "TVM cannot read it"):
         shapes = {key: list(array.shape) for key, array in feeds.items()}
         types = {key: str(array.dtype) for key, array in feeds.items()}
         module = relax_of(model, shapes, types, keep_params_in_input=True)
     with one_line_of(name, "ONNX's reference cannot run it"):
         expected = ReferenceEvaluator(model).run(None, feeds)
-    makers = {output: node for node in model.graph.node for output in node.output}
     return Source(
         original="ONNX's reference",
         module=module,
@@ -98,6 +141,22 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         names=tuple(_place(makers.get(output.name)) for output in model.graph.output),
         steps=steps,
     )
+
+
+def _frontend() -> Callable[..., Any]:
+    """Return TVM's frontend, which takes sums, maxima and minima of two tensors at a time.
+
+    By itself it stacks the tensors, and TVM's change of layouts fails at a stack.
+    """
+    from tvm.relax.frontend.onnx import from_onnx as relax_of
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    def in_turn(operator: Any, builder: Any, inputs: Iterable[Any], *_: Any) -> Any:
+        return operator._impl_dynamic(builder, list(inputs))
+
+    for operator in (onnx_frontend.Sum, onnx_frontend.Max, onnx_frontend.Min):
+        operator._impl_v1 = classmethod(in_turn)
+    return relax_of
 
 
 def _place(node: Any) -> str:

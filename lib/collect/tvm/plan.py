@@ -1,83 +1,149 @@
-"""Which jobs there are, and in which order: an export at any time is a balanced set."""
+"""The work folder: networks, their tasks, and which jobs there are, in which order.
+
+networks/NAME.json   which tasks a network calls, and how often
+tasks/HASH.json      a task: its module as TVM's JSON, its arguments, how many schedules it has, and
+                     the bytes of the weights of the largest network that calls it
+raw/                 what was measured, see :mod:`lib.collect.tvm.raw`
+
+An export at any time is a balanced set.
+"""
 
 from __future__ import annotations
 
+import json
+import lzma
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lib.collect.tvm import raw
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError, UserError
 from lib.files.regular import read_regular
+from lib.programs.messages import file_name
 
 Job = tuple[str, int, str]  # phase, round, task
+# The networks and tasks of data/programs-cpu, a line of JSON each, as a work folder has them.
+BUNDLED = Path(__file__).parents[3] / "data" / "programs-cpu" / "modules.jsonl.xz"
 DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon
 FLOPS = (2e4, 1.1e9)  # below it is all overhead, above it takes too long
 MOST_BYTES = 100_000_000  # of arguments
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
 THREADED = 4  # the programs of one in so many tasks are timed on two threads, too
-SEARCHED = 30  # tasks that are kept for searching
-SEARCH_FLOPS = (5e5, 2e7)
-PLAN = "plan.json"
+SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
 HASH = re.compile("[0-9a-f]{16}")  # of a task
 MOST_TEXT = 1 << 24  # bytes of a file of names
 
 
+def bundled() -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the networks of data/programs-cpu by their names, and the tasks by their hashes."""
+    with lzma.open(BUNDLED, "rt") as file:
+        rows = [json.loads(line) for line in file]
+    networks = {row["network"]: row for row in rows if "network" in row}
+    return networks, {row["task"]: row for row in rows if "task" in row}
+
+
+def network_path(work: Path, name: str) -> Path:
+    """Return the file of a network in the work folder."""
+    return work / "networks" / f"{file_name(name)}.json"
+
+
+def task_path(work: Path, task: str) -> Path:
+    """Return the file of a task in the work folder."""
+    return work / "tasks" / f"{task}.json"
+
+
+def write_bundled(work: Path, patterns: Sequence[str]) -> list[str]:
+    """Write the bundled networks that match any of some shell patterns, and their tasks.
+
+    Returns:
+        Their names.
+    """
+    networks, tasks = bundled()
+    names = [name for name in networks if any(fnmatch(name, pattern) for pattern in patterns)]
+    for name in names:
+        write_json(network_path(work, name), networks[name])
+        for row in networks[name]["tasks"]:
+            if not (path := task_path(work, row["task"])).exists():
+                write_json(path, tasks[row["task"]])
+    return names
+
+
 def networks_of(work: Path) -> dict[str, dict[str, int]]:
-    """Network -> task -> how often it calls it, of all networks in the work folder."""
+    """Return how often each network calls each task, of all networks in the work folder."""
     tables = [read_json(path) for path in sorted((work / "networks").glob("*.json"))]
     return {t["network"]: {row["task"]: row["calls"] for row in t["tasks"]} for t in tables}
 
 
-def footprints_of(work: Path) -> dict[str, int]:
-    """Task -> bytes of the weights of the largest network that calls it."""
-    footprints: dict[str, int] = {}
-    for path in sorted((work / "networks").glob("*.json")):
-        table = read_json(path)
-        for row in table["tasks"]:
-            known = footprints.get(row["task"], 0)
-            footprints[row["task"]] = max(known, table["footprint"])
-    return footprints
-
-
 def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
-    """Task -> its description, without its module."""
+    """Return the description of each task, without its module."""
     tables = (read_json(path) for path in sorted((work / "tasks").glob("*.json")))
     return {t["task"]: {k: v for k, v in t.items() if k != "module"} for t in tables}
 
 
-def eligible(about: dict[str, Any]) -> bool:
-    """Whether a task has enough schedules, and is neither tiny nor too slow."""
-    sizes = (math.prod(a["shape"]) * _bytes(a["dtype"]) for a in about["arguments"])
-    enough = about["distinct"] >= DISTINCT_SHARE * about["sampled"]
-    return enough and FLOPS[0] <= about["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
+def split_of(metadata: dict[str, Any]) -> str:
+    """Return the split of a task: that of the bundled data, or that it is for training."""
+    return metadata.get("split", "train")
 
 
-def _bytes(dtype: str) -> int:
-    return int("".join(c for c in dtype if c.isdigit()) or 8) // 8
+def eligible(metadata: dict[str, Any]) -> bool:
+    """Return whether a task has enough schedules, and is neither tiny nor too slow."""
+    sizes = (
+        math.prod(argument["shape"]) * np.dtype(argument["dtype"]).itemsize
+        for argument in metadata["arguments"]
+    )
+    enough = metadata["distinct"] >= DISTINCT_SHARE * metadata["sampled"]
+    return enough and FLOPS[0] <= metadata["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
 
 
-def searched(work: Path, tasks: dict[str, dict[str, Any]], excluded: set[str]) -> list[str]:
-    """The tasks for searching: chosen once by hash, not among ``excluded``, and remembered."""
-    path = work / PLAN
-    if path.exists():
-        return read_json(path)["search"]
-    low, high = SEARCH_FLOPS
-    flops = {task: about["flops"] for task, about in tasks.items() if eligible(about)}
-    fitting = [task for task, n in flops.items() if low <= n <= high and task not in excluded]
-    selected = sorted(fitting, key=lambda task: task[::-1])[:SEARCHED]
-    write_json(path, {"search": selected})
-    return selected
+def eligible_tasks(
+    work: Path, networks: Sequence[str], among: Collection[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Return the eligible tasks of some networks: those to measure, and those for searching alone.
+
+    Args:
+        work: the work folder.
+        networks: names of networks.
+        among: hashes of tasks, all other tasks are left out; ``None`` for no such limit.
+
+    Raises:
+        UserError: there is none.
+    """
+    tasks, calls = tasks_of(work), networks_of(work)
+    called = sorted({task for name in networks for task in calls[name]})
+    hashes = [t for t in called if eligible(tasks[t]) and (among is None or t in among)]
+    if not hashes:
+        which = "" if among is None else "among those that were named "
+        raise UserError(f"no task of these networks {which}has enough schedules to measure")
+    search = [task for task in hashes if split_of(tasks[task]) == "search"]
+    return [task for task in hashes if task not in search], search
+
+
+def named_tasks(path: Path) -> list[str]:
+    """Return the tasks that a file names, a line each: hashes, or names that end in a dot and one.
+
+    Raises:
+        DataError: a line is neither.
+    """
+    text = read_regular(path, MOST_TEXT).decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines()]
+    hashes = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
+    for task in hashes:
+        if not HASH.fullmatch(task):
+            raise DataError(path, "task", repr(task), "16 hexadecimal digits, a line each task")
+    return hashes
 
 
 def chunks(
     phases: Sequence[str], rounds: range, tasks: Sequence[str], search: Sequence[str]
 ) -> Iterator[list[Job]]:
-    """The jobs of one process after the other.
+    """Yield the jobs of one process after the other.
 
     Rounds go over all tasks in an order that mixes networks. A process first times again some of
     what the process before it has timed.
@@ -96,23 +162,22 @@ def chunks(
         if "search" in phases:
             yield [("search", turn, task) for task in search]
     if "plain" in phases:
-        every = _groups({*tasks, *search})
-        yield from ([("plain", 0, task) for task in group] for group in every)
+        for group in _groups({*tasks, *search}):
+            yield [("plain", 0, task) for task in group]
     if "threads" in phases:
         for group in groups:
-            yield [
-                ("threads", rounds.start, task) for task in group if int(task, 16) % THREADED == 0
-            ]
+            chosen = [task for task in group if int(task, 16) % THREADED == 0]
+            yield [("threads", rounds.start, task) for task in chosen]
 
 
 def _groups(tasks: Collection[str]) -> list[list[str]]:
-    """Tasks in the order of their hashes, as many together as one process is given."""
+    """Return tasks in the order of their hashes, as many together as one process is given."""
     order = sorted(tasks)
     return [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
 
 
 def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:
-    """The jobs without a result, or in ``once_more``, that nothing stands in the way of."""
+    """Return the jobs without a result, or in ``once_more``, that nothing stands in the way of."""
     todo = []
     for phase, turn, task in jobs:
         done = (phase, turn, task) not in once_more and raw.path(work, phase, turn, task).exists()
@@ -124,38 +189,33 @@ def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> l
     return todo
 
 
-def chosen_tasks(
-    work: Path, networks: Sequence[str], among: Collection[str] | None = None
-) -> list[str]:
-    """The eligible tasks of some networks.
-
-    Args:
-        work: the work folder.
-        networks: names of networks.
-        among: hashes of tasks, all other tasks are left out; ``None`` for no such limit.
-
-    Raises:
-        UserError: there is none.
-    """
-    tasks, calls = tasks_of(work), networks_of(work)
-    called = {task for name in networks for task in calls[name]}
-    hashes = sorted(t for t in called if eligible(tasks[t]) and (among is None or t in among))
-    if not hashes:
-        which = "" if among is None else "among those that were named "
-        raise UserError(f"no task of these networks {which}has enough schedules to measure")
-    return hashes
+def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
+    """Yield the raw files of some phases that have programs, in the order of tasks and rounds."""
+    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9]*/*.npz"))
+    for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
+        if not path.name.startswith(".") and len((measured := raw.read(path)).hash):
+            yield measured
 
 
-def named_tasks(path: Path) -> list[str]:
-    """The tasks that a file names, a line each: hashes, or names that end in a dot and a hash.
+def usual_reference(work: Path) -> dict[str, float]:
+    """Return the median, by processor, of what the reference program takes at its best moment."""
+    best: dict[str, list[float]] = {}
+    for measured in finished(work, "main", "search"):
+        best.setdefault(measured.about["processor"], []).append(measured.best_reference)
+    return {name: float(np.median(values)) for name, values in best.items()}
 
-    Raises:
-        DataError: a line is neither.
-    """
-    text = read_regular(path, MOST_TEXT).decode(errors="replace")
-    lines = [line.strip() for line in text.splitlines()]
-    hashes = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
-    for task in hashes:
-        if not HASH.fullmatch(task):
-            raise DataError(path, "task", repr(task), "16 hexadecimal digits, a line each task")
-    return hashes
+
+def is_slow(measured: raw.Measured, usual: dict[str, float]) -> bool:
+    """Return whether the machine was slow at every moment of a job."""
+    typical = usual.get(measured.about["processor"], measured.best_reference)
+    return measured.best_reference / typical - 1 > SLOWNESS
+
+
+def slow_jobs(work: Path, phases: Sequence[str], processor: str) -> set[Job]:
+    """Return the jobs that were slow on a processor."""
+    usual = usual_reference(work)
+    return {
+        (measured.about["phase"], measured.about["round"], measured.about["task"])
+        for measured in finished(work, *phases)
+        if measured.about["processor"] == processor and is_slow(measured, usual)
+    }

@@ -25,7 +25,6 @@ from lib.programs.tensorir.tree import COLUMNS, Forest
 
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
-FOUND = "found"  # what searches have measured, which is not measured again
 FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times

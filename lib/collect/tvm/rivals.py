@@ -14,7 +14,7 @@ from onnx import ModelProto
 from torch.export import ExportedProgram
 
 from lib.collect.tvm.importing import Imported
-from lib.collect.tvm.sources import MOST_WORDS
+from lib.collect.tvm.reasons import MOST_WORDS
 from lib.files.errors import in_one_line
 
 

@@ -47,12 +47,11 @@ def clock_on(core: int | None, realtime: bool = False) -> Clock:
     return Clock(place, library, os.getpid())
 
 
-def arguments_of(module: IRModule) -> dict[str, Any]:
-    """Shapes and types of a tensor program's arguments."""
-    arguments = [
+def arguments_of(module: IRModule) -> list[dict[str, Any]]:
+    """Return shapes and types of a tensor program's arguments."""
+    return [
         {"shape": [int(x) for x in p.shape], "dtype": str(p.dtype)} for p in module["main"].params
     ]
-    return {"arguments": arguments}
 
 
 class Batch:
@@ -183,9 +182,9 @@ class Batch:
         """What a program is called with in turn: the arguments, its weights packed."""
         weights = {k: base[k] for k in weights_of(self.modules[0])}
         if parts.pack:
-            about = arguments_of(parts.program)["arguments"]
+            kinds = arguments_of(parts.program)
             new = {
-                k: tvm.runtime.empty(tuple(about[k]["shape"]), about[k]["dtype"])
+                k: tvm.runtime.empty(tuple(kinds[k]["shape"]), kinds[k]["dtype"])
                 for k in parts.writes
             }
             library["f1"](*[base[k] for k in parts.reads], *new.values())

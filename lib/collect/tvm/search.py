@@ -26,12 +26,13 @@ from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler
 from lib.collect.tvm.agreement import agree, difference, same, varied
-from lib.collect.tvm.asked import named
 from lib.collect.tvm.cost_model import PredictorModel, Talk
 from lib.collect.tvm.database import TuningDatabase
-from lib.collect.tvm.graph import Graph, graph_of, only_constants
+from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
+from lib.collect.tvm.networks import named
+from lib.collect.tvm.plan import bundled
 from lib.collect.tvm.rivals import rivals
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on, fastest, time_programs
 from lib.files.command_line import Parser
@@ -144,28 +145,6 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
     ]
 
 
-def asked(args: argparse.Namespace) -> tuple[Imported, Graph]:
-    """The network to search and its graph: as it is deployed, unless it has the task otherwise."""
-    source = named(args.network, args.batch)
-    network = imported(source, deployed=True)
-    graph = graph_of(network)
-    if args.task and args.task not in map(compiler.hash_of, graph.tasks):
-        network = imported(source)
-        graph = graph_of(network)
-    return network, graph
-
-
-def chosen_tasks(graph: Graph, task: str) -> list[int]:
-    """The tasks to search, most work first: all of a network, or the task of that hash."""
-    work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
-    calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
-    order = sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k])
-    numbers = [k for k in order if task in ("", compiler.hash_of(graph.tasks[k]))]
-    if not numbers:
-        raise UserError(f"--task {task}: not a task of this network")
-    return numbers
-
-
 def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
     """A network whose functions have the fastest schedules of the database."""
     change = relax.transform
@@ -208,23 +187,55 @@ def main() -> None:
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    network, graph = asked(args)
-    constants = only_constants(graph)  # of which there is nothing to schedule
-    tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
-    calls = np.bincount([c.task for c in graph.calls], minlength=len(graph.tasks)).tolist()
     talk = Talk(reading, writing, "")
-    rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]
+    network = None
+    if args.task and (known := bundled()[1].get(args.task)):
+        footprint = known["footprint"]
+        jobs = [(tvm.ir.load_json(known["module"]), known["operators"], 1, ())]
+    else:
+        network = imported(named(args.network, args.batch), deployed=True)
+        footprint = network.footprint
+        jobs = jobs_of(network, args.task)
+    rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     database = TuningDatabase(args.folder, args.device)
     if args.database:
-        counts = database.begin_with(args.database, [graph.tasks[k] for k in tasks])
+        counts = database.begin_with(args.database, [module for module, *_ in jobs])
         talk.tell("database", {"counts": dict(counts)}, {})
-    search = Search(args, database, reading, writing, network.footprint)
-    for k in tasks:
-        values = network.arguments(name for name, task in graph.functions.items() if task == k)
-        search.task(graph.tasks[k], graph.names[k], values)
+    search = Search(args, database, reading, writing, footprint)
+    for module, name, _, values in jobs:
+        search.task(module, name, values)
     if not args.task:
         talk.tell("whole", whole(network, search), {})
+
+
+def jobs_of(network: Imported, task: str) -> list[tuple[IRModule, str, int, Sequence[np.ndarray]]]:
+    """Return what there is to search of a network, most work first.
+
+    Args:
+        network: as it is deployed.
+        task: the hash of a task, if it alone is searched.
+
+    Returns:
+        Tasks, what each computes, how often it is called, and the values of its first call; those
+        that store constants alone are left out, since there is nothing to schedule.
+
+    Raises:
+        UserError: it has no such task.
+    """
+    graph = graph_of(network)
+    work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
+    calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks)).tolist()
+    constants = only_constants(graph)
+    jobs = []
+    for k in sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k]):
+        if k not in constants and task in ("", compiler.hash_of(graph.tasks[k])):
+            functions = (name for name, number in graph.functions.items() if number == k)
+            values = network.arguments(functions)
+            jobs.append((graph.tasks[k], graph.names[k], calls[k], values))
+    if not jobs:
+        raise UserError(f"--task {task}: not a task of {network.name} as it is deployed")
+    return jobs
 
 
 def arguments() -> argparse.Namespace:

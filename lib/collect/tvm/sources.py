@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +12,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
+from lib.collect.tvm.archives import load
+from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
-from lib.files.errors import DataError, UserError, in_one_line
+from lib.files.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -45,8 +42,6 @@ WHOLE = {
     _aten.unbind.int,
     _aten.zeros_like.default,
 }
-MOST_WORDS = 300  # letters of somebody else's message
-UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
 
 
 @dataclass(frozen=True)
@@ -73,20 +68,36 @@ class Source:
 
 
 def read_exported(path: Path, batch: int | None) -> tuple[ExportedProgram, tuple]:
-    """The network of a file that ``torch.export.save`` has written, and its example inputs.
+    """Return the network of a file that ``torch.export.save`` has written, and example inputs.
 
     Raises:
         UserError: it is no such file, or of another batch.
     """
-    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # else torch would unpickle anything
-    with one_line_of(str(path), "torch.export cannot read it"):
-        exported = torch.export.load(path)
-        inputs, named = exported.example_inputs
+    exported = load(path)
+    inputs, keywords = exported.example_inputs
+    if exported.range_constraints and not keywords:
+        inputs = _resized(exported, inputs, batch)
+        with one_line_of(str(path), "torch.export cannot give it the sizes of its example"):
+            exported = torch.export.export(exported.module(), inputs)
     size = inputs[0].shape[0] if inputs and inputs[0].ndim else batch
-    if named or size != (batch or size):
+    if keywords or size != (batch or size):
         expected = f"{batch}, or BATCH={size}; arguments without names"
-        raise DataError(path, "example inputs", f"a batch of {size}, names {[*named]}", expected)
+        raise DataError(path, "example inputs", f"a batch of {size}, names {[*keywords]}", expected)
     return exported, inputs
+
+
+def _resized(exported: ExportedProgram, inputs: tuple, batch: int | None) -> tuple:
+    """Return example inputs with as many rows as a batch has, where their number is free."""
+    nodes = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    shapes = {node.name: getattr(node.meta["val"], "shape", ()) for node in nodes}
+    free = [
+        tensor.ndim > 0 and isinstance(shapes[name][0], torch.SymInt)
+        for name, tensor in zip(exported.graph_signature.user_inputs, inputs, strict=True)
+    ]
+    return tuple(
+        tensor[torch.arange(batch) % len(tensor)] if resized and batch else tensor
+        for tensor, resized in zip(inputs, free, strict=True)
+    )
 
 
 def from_torch(
@@ -134,6 +145,8 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         longer = _with_all_results(exported)
         return _exported(name, longer, longer.module(), inputs)
 
+    if None in exported.graph.output_node().args[0]:
+        raise UserError(f"{name}: one of its results is None: return tensors alone")
     with one_line_of(name, "TVM cannot read it"):
         program = from_exported_program(
             exported, keep_params_as_input=True, run_ep_decomposition=False
@@ -144,7 +157,7 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         inputs=tuple(tensor.numpy(force=True) for tensor in _tensors(inputs)),
         weights=tuple(program["main"].attrs.get("params", ())),
         expected=tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs))),
-        names=tuple(map(_place, exported.graph.output_node().args[0])),
+        names=tuple(map(place_of, exported.graph.output_node().args[0])),
         steps=steps,
     )
 
@@ -180,43 +193,3 @@ def _with_all_results(exported: ExportedProgram) -> ExportedProgram:
     call.out_spec, call.outputs = tree, [TensorArgument(node.name) for node in steps]
     longer.graph_module.recompile()
     return longer
-
-
-def _place(node: Any) -> str:
-    """An operator and the layer that it belongs to, for people."""
-    operator = str(getattr(node, "target", node)).removeprefix("aten.").partition(".")[0]
-    stack = [*getattr(node, "meta", {}).get("nn_module_stack", {}).values()]
-    path, kind = stack[-1] if stack else ("", "")
-    kind = getattr(kind, "__name__", str(kind)).rpartition(".")[2]
-    return f"{operator} of layer {path} ({kind})" if path else operator
-
-
-@contextmanager
-def one_line_of(name: str, what: str) -> Iterator[None]:
-    """Say in one line what torch or TVM cannot do with a network, and at which operator."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:  # of torch or TVM, whatever its kind
-        raise UserError(f"{name}: {what}: {_reason(error)}") from error
-
-
-def _reason(error: BaseException) -> str:
-    """Where an error was raised, if that is known, and its first words."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    message = in_one_line(error)
-    if "data-dependent" in message:
-        places = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
-        line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
-        return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
-    if missing := UNSUPPORTED.search(message):
-        return f"it has no operator {missing[1]}"
-    nodes = [frame.f_locals.get("node") for frame in frames]
-    steps = [_place(node) for node in nodes if isinstance(node, torch.fx.Node)]
-    return ": ".join([*steps[-1:], message[:MOST_WORDS]])
-
-
-def _is_users(path: str) -> bool:
-    """Whether code is of neither Python's packages nor ours."""
-    return not path.startswith((sys.prefix, sys.base_prefix, "<")) and path != __file__

@@ -70,14 +70,14 @@ class Arena:
         self.bytes = base[start:]
 
     def arguments(
-        self, task: str, about: dict[str, Any], numbers: Sequence[np.ndarray] = ()
+        self, task: str, kinds: Sequence[dict[str, Any]], numbers: Sequence[np.ndarray] = ()
     ) -> list[tvm.runtime.Tensor]:
         """The tensors that a task is run on: the same in every process.
 
         They have the ``numbers``; else fractions between .1 and 1, of which roots and
         logarithms are numbers as well, and integers are zeros.
         """
-        shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in about["arguments"]]
+        shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in kinds]
         sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
         ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes])
         if ends[-1] > len(self.bytes):
@@ -234,9 +234,9 @@ class Clock:
 
     def __init__(self, core: TimingCore | Anywhere, reference: tvm.runtime.Module, seed: int):
         self.core, self.reference, self.order = core, reference, random.Random(seed)
-        about = {"arguments": [{"shape": (8192,), "dtype": "float32"}] * 2}
         self.arena = Arena()
-        self.reference_arguments = self.arena.arguments("0", about)
+        kinds = [{"shape": (8192,), "dtype": "float32"}] * 2
+        self.reference_arguments = self.arena.arguments("0", kinds)
 
     def visit(self, watch: Stopwatch) -> None:
         """Read a watch once; a new watch's functions are run for the first time."""

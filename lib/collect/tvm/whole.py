@@ -21,13 +21,12 @@ import tvm
 from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
 from lib.collect.tvm.cost_model import trained
 from lib.collect.tvm.database import fastest_programs
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import Network
+from lib.collect.tvm.networks import Network, named
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 

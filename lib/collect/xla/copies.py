@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from lib.collect.xla.__main__ import time_here
+from lib.collect.xla.environment import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
 from lib.files.believing import believing

@@ -13,7 +13,6 @@ import numpy as np
 from lib.ranking.rounds import ceiling
 
 RUNS, KERNELS = "runs", "kernels"  # what a round is timed by: the whole program, or its kernels
-UNTOLD = {"timed_by": RUNS}  # of measurements from before there was another way
 ROUNDS = {RUNS: 24, KERNELS: 4}  # of a configuration, if nobody says
 FEWEST = {RUNS: 4, KERNELS: 2}
 AT_ONCE = 8  # rounds a turn on the core: a few seconds; then they are written, others have turns

@@ -15,7 +15,6 @@ have skip connections, as the inductive network of the GAT paper has, and ELU.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import AttentionSettings, PoolingSettings
+from lib.experiments.settings import LayoutAttention, LayoutPooling
 from lib.models.common.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
@@ -94,7 +93,7 @@ class PoolingModel(GraphSum):
         self.linear = nn.Linear(self.inputs.node_width + self.inputs.config_width, 1)
 
     @classmethod
-    def from_settings(cls, settings: PoolingSettings) -> PoolingModel:
+    def from_settings(cls, settings: LayoutPooling) -> PoolingModel:
         """The network; it has no widths to set."""
         return cls()
 
@@ -121,7 +120,7 @@ class AttentionModel(GraphSum):
     def __init__(self, channels: int = 64, layers: int = 2, heads: int = 4):
         super().__init__()
         self.width, self.heads = channels, heads
-        self.inputs = self.make_inputs()
+        self.inputs = WholeInputs()
         self.opcodes = nn.Embedding(OPCODES, channels)  # M1: bias-free, on one-hots
         self.configs = nn.Linear(self.inputs.config_width, channels, bias=False)  # M2
         self.nodes = nn.Linear(self.inputs.node_width, channels, bias=False)  # M3
@@ -129,13 +128,8 @@ class AttentionModel(GraphSum):
         self.first = nn.Linear(channels, channels)
         self.out = nn.Linear(channels, 1)
 
-    @staticmethod
-    def make_inputs() -> WholeInputs:
-        """What reads a graph's rows."""
-        return WholeInputs()
-
     @classmethod
-    def from_settings(cls, settings: AttentionSettings) -> AttentionModel:
+    def from_settings(cls, settings: LayoutAttention) -> AttentionModel:
         """The network with the widths that the settings name."""
         return cls(settings.channels, settings.layers, settings.heads)
 
@@ -159,14 +153,6 @@ class AttentionModel(GraphSum):
             + self.nodes(self.inputs.nodes(graph, rows))
         )
 
-    def distinct(self, graph: GraphBatch) -> tuple[Tensor, ...]:
-        """The few vectors, (..., channels), that :meth:`expand` makes all cells' first ones of."""
-        return (self.table(graph),)
-
-    def expand(self, distinct: Sequence[Tensor], graph: GraphBatch) -> Tensor:
-        """To (n, d, channels). A linear map without bias may be applied before or after."""
-        return expand_rows(distinct[0], graph)
-
     def first_of(self, graph: GraphBatch, nodes: Tensor) -> Tensor:
         """The first vectors of some nodes alone, (t, d, channels)."""
         rows, index = torch.unique(_rows_of(graph, nodes), return_inverse=True)
@@ -175,15 +161,15 @@ class AttentionModel(GraphSum):
     def _embed(self, graph: GraphBatch, watched: Tensor | None = None) -> tuple[Tensor, list]:
         """The sum over all nodes, and each layer's input at the ``watched`` nodes."""
         sources, pointers = with_itself(graph.sources, graph.pointers)
-        distinct, seen = self.distinct(graph), []
-        x = self.expand(distinct, graph)  # (n, d, c)
+        rows, seen = self.table(graph), []
+        x = expand_rows(rows, graph)  # (n, d, c)
         for number, layer in enumerate(self.layers):
             if watched is not None:
                 seen.append(x[watched])
             if number:
                 projected = layer.projection(x)
-            else:  # cells still share what is distinct, and so its projections
-                projected = self.expand([*map(layer.projection, distinct)], graph)
+            else:  # cells still share rows, and so their projections
+                projected = expand_rows(layer.projection(rows), graph)
             x = x + nn.functional.elu(layer.attend(projected, sources, pointers))
         if watched is not None:
             seen.append(x[watched])

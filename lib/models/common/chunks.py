@@ -79,5 +79,5 @@ def even(order: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def device_of(network: nn.Module) -> torch.device:
-    """Where a network computes."""
+    """Return the device of a network."""
     return next(network.parameters()).device

@@ -29,7 +29,7 @@ WHOLE, POOLED, SECOND = 0, 1, 2  # outcomes of cross_forward
 
 
 def supported(channels: int, block: nn.Module) -> bool:
-    """Whether the loops are made for a ``GraphBlock`` of so many channels in the stream."""
+    """Return whether the loops are made for a ``GraphBlock`` of so many channels in the stream."""
     attention = block.channel_attention
     squeezed = 1 if attention is None else attention.excitation.out_features
     return (
@@ -42,7 +42,7 @@ def supported(channels: int, block: nn.Module) -> bool:
 
 @dataclass(frozen=True)
 class Cells:
-    """Where each (configuration, node) finds its vector, and the nodes' neighbours, as int32.
+    """Places of the vector of each (configuration, node), and the nodes' neighbours, as int32.
 
     Attributes:
         rows: (b, n), rows of the table that :class:`lib.models.common.rows.RowVectors` makes.
@@ -157,7 +157,7 @@ def _by_block(weights: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
 
 @dataclass(frozen=True)
 class Shared:
-    """What of a graph's scores by two blocks does not depend on which configurations share a batch.
+    """The part of a graph's scores by two blocks that does not depend on the batch.
 
     Everything up to the first attention across configurations; and half of the second block's
     matrix product, since the first half of its input channels is x + GELU(eta).

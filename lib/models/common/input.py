@@ -1,4 +1,4 @@
-"""What an input is: a way of seeing a cached graph, which a model's settings name."""
+"""Inputs: ways to see a cached graph, which a model's settings name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Part:
     """A part of what a configuration's score is above that of the compiler's own choice.
 
     Attributes:
-        nodes: of the cached graph: where it comes about, and for which other node, if there is one.
+        nodes: of the cached graph: where it happens, and for which other node, if there is one.
         what: happens there, in words, under either of the two.
         cost: in the unit of the network's scores; less than 0 if it is gained.
     """
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Input:
-    """How networks come to read a graph or kernel of the cache, and to score all of it.
+    """A way to read a graph or kernel of the cache, and to score all of it.
 
     Attributes:
         prepare: (cached graph, settings) -> the graph as the other functions here take it, and
@@ -57,11 +57,11 @@ class Input:
 
 
 def input_of(settings: Settings | type[Settings]) -> Input:
-    """How the model that settings name sees a cached graph."""
+    """Return how the model that settings name sees a cached graph."""
     return named(settings.input)
 
 
 def memory_of(settings: Settings, what: str) -> Estimate | None:
-    """What out of memory is told with where a model does ``what``."""
+    """Return what an error for want of memory says of a model that does ``what``."""
     advice = input_of(settings).takes_less
     return Estimate(0, f"{what} of {settings.model}", advice) if advice else None

@@ -1,4 +1,4 @@
-"""Which device a network runs on, and in which type its matrix products are."""
+"""The device that a network runs on, and the type of its matrix products."""
 
 from __future__ import annotations
 

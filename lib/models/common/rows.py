@@ -1,4 +1,4 @@
-"""What a network reads: one graph under a batch of configurations, and its embedding.
+"""Rows: one graph under a batch of configurations, as a network reads it, and its embedding.
 
 A configuration changes only the configurable nodes, and each of those only through one of the
 few layout triples that occur at it. So the input of the network, and every layer that works on

@@ -19,14 +19,15 @@ except (ImportError, OSError):  # not installed, or built against another torch
 
 @functools.cache
 def has_torch_scatter(device_type: str) -> bool:
-    """Whether ``torch_scatter`` works on ``cpu`` or ``cuda`` tensors here."""
+    """Return whether ``torch_scatter`` works on ``cpu`` or ``cuda`` tensors here."""
     if torch_scatter is None:
         return False
     return device_type == "cpu" or torch.ops.torch_scatter.cuda_version() != -1
 
 
 def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-    """Sum of the (n, ...) messages of each node's neighbours; zero for a node without any.
+    """Return the sum of the (n, ...) messages of each node's neighbours; zero for a node without
+    any.
 
     Neighbours, (e,) int64, are those of node 0, then of node 1, ..., which start at the pointers.
     """

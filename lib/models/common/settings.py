@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, TrainedSettings, setting
+from lib.settings.base import EVERY, NONE, ByData, Settings, TrainedSettings, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
 AUTO = "auto"  # epochs by how many graphs there are (lib/training/schedule.py)
-EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSS_NAMES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/training/loss.py
 HARDWARE = ("cpu", "tpu")
 VALIDATED = "of a graph that an epoch is validated on, the same each time; at the end, all are"

@@ -36,14 +36,14 @@ class ProductsGraph:
         self.share = work / max(1.0, work.sum())
         place = np.arange(len(work))
         unset = np.full((len(work), TENSORS, DIGITS), -1)
-        about = np.column_stack(
+        known = np.column_stack(
             [
                 product_features(self.nodes, place, unset),
                 self.nodes.sizes.reshape(len(work), -1),
                 self.nodes.plain.reshape(len(work), -1),
             ]
         )
-        _, first, same = np.unique(about, axis=0, return_index=True, return_inverse=True)
+        _, first, same = np.unique(known, axis=0, return_index=True, return_inverse=True)
         self._like = first[same.ravel()]  # of each node the first one that is as it is
 
     def batch(self, configurations: np.ndarray) -> PricedBatch:
@@ -52,14 +52,14 @@ class ProductsGraph:
 
     @torch.no_grad()
     def parts(self, network: Prices, configuration: int) -> list[Part]:
-        """What each node costs beside itself without layouts, see
+        """Return what each node costs more than without layouts, see
         :class:`lib.models.common.input.Input`."""
         cells = np.asarray(self.graph.cells[configuration]).astype(np.int64)
         unset = np.full_like(cells, len(self.layouts) - 1)
         batch = self._of_cells(np.stack([cells, unset])).to(device_of(network))
-        chosen, plain = network.prices(batch).tolist()
+        under, plain = network.prices(batch).tolist()
         is_set = [(self.layouts[cell] >= 0).any() for cell in cells]
-        nodes = zip(self.graph.config_nodes.tolist(), is_set, chosen, plain, strict=True)
+        nodes = zip(self.graph.config_nodes.tolist(), is_set, under, plain, strict=True)
         return [
             Part((node,), "computed in another layout", cost - without)
             for node, changes, cost, without in nodes

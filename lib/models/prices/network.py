@@ -57,7 +57,7 @@ class Prices(nn.Module):
 
     Args:
         width: of the features.
-        roles: of each feature, which layout it tells of; -1 where it is of the node itself.
+        roles: of each feature, which layout it describes; -1 where it is of the node itself.
     """
 
     centres: Tensor
@@ -79,8 +79,11 @@ class Prices(nn.Module):
         return cls(**widths)
 
     def likeness(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Of (r, width) standardized features and the centres, (r, centres) float64 each: whether
-        they are alike, and whether they are the same node, under the same layouts or some."""
+        """Return whether features are alike, and whether they are of the same node.
+
+        Of (r, width) standardized features and the centres, (r, centres) float64 each; of the same
+        node under the same layouts, or some of them.
+        """
         gaps = [self._gaps(features[:, mask], self.centres[:, mask]) for mask in self.compared]
         alike = torch.exp(gaps[0] / (-2 * ALIKE**2))
         same = torch.stack([torch.exp(gap / (-2 * SAME**2)) for gap in gaps])
@@ -91,13 +94,13 @@ class Prices(nn.Module):
         return torch.cdist(features.double(), centres.double()).square() / self.centres.shape[1]
 
     def parts(self, batch: PricedBatch) -> Tensor:
-        """What each weight is multiplied with, (r, weights) float64."""
+        """Return the factor of each weight, (r, weights) float64."""
         share = batch.share.double()[:, None]
         alike, same = self.likeness(self.standardize(batch.features))
         return torch.cat([share * batch.padding.double()[:, None], share * alike, same], dim=1)
 
     def prices(self, batch: PricedBatch) -> Tensor:
-        """Of each node under each of the batch's configurations, (b, k) float64."""
+        """Return prices of each node under each of the batch's configurations, (b, k) float64."""
         return (self.parts(batch) @ self.weights)[batch.places]
 
     def forward(self, batch: PricedBatch) -> Tensor:

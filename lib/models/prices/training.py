@@ -29,7 +29,7 @@ LEFT_OUT = 4  # one of so many
 # of a node's own price. They are relative runtimes, as scores are.
 OF_PADDING, OF_LIKENESS, OF_ITS_OWN = 0.25, 0.25, 0.1
 OFF = (1e-4, 1e-3, 1e-2)  # how far predictions may lie off
-JITTER = 1e-4  # on a diagonal, so that nodes that are nearly the same can be told apart
+JITTER = 1e-4  # on a diagonal, which separates nodes that are nearly the same
 
 
 class Measured(NamedTuple):
@@ -82,12 +82,12 @@ class PricesFold(Fold):
         parts = [graph.taken(mask) for graph, mask in zip(measured, masks, strict=True)]
         left_out = [graph.taken(~mask) for graph, mask in zip(measured, masks, strict=True)]
 
-        def judged(off: float) -> float:
+        def left_out_tau(off: float) -> float:
             weights = _solved(parts, expected, off)
             taus = [kendall_tau(graph.parts @ weights, graph.runtimes) for graph in left_out]
             return float(np.mean(taus))
 
-        weights = _solved(measured, expected, max(OFF, key=judged))
+        weights = _solved(measured, expected, max(OFF, key=left_out_tau))
         with torch.no_grad():
             network.weights[torch.from_numpy(used)] = torch.from_numpy(weights)
 
@@ -108,7 +108,7 @@ class PricesFold(Fold):
 
 
 def _used(network: Prices) -> np.ndarray:
-    """Which weights there is anything to multiply with, (w,) positions."""
+    """Return positions of the weights that there is anything to multiply with, (w,)."""
     centres = np.flatnonzero((network.centres[:, 0] != FAR).numpy())
     return np.concatenate([[0], 1 + centres, 1 + CENTRES + centres])
 

@@ -20,7 +20,7 @@ POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped
 
 @dataclass(frozen=True, eq=False)
 class GraphTensors:
-    """What all batches of one graph share; :meth:`batch` adds the configurations.
+    """Tensors that all batches of one graph share; :meth:`batch` adds the configurations.
 
     Nodes are renumbered: the k configurable ones first, in their order, then the other nodes.
     """

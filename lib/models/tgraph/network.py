@@ -28,7 +28,7 @@ class GraphStates(nn.Module):
         temperature: initial, of the attention across configurations; without it there is none.
         channel_attention, edges: parts of the blocks that table 3 takes out.
         dropout: share of the channels of f_in's rows left out in training. Configurations lack
-            the same ones where they are alike, so that what is left out tells none from another.
+            the same ones where they are alike, so that dropout makes none differ from another.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
@@ -148,11 +148,11 @@ class TGraph(GraphStates):
         return self.out(x).squeeze(-1)
 
     def shares(self) -> bool:
-        """Whether :meth:`share` has anything to offer: two blocks by the compiled loops."""
+        """Return whether :meth:`share` has anything to offer: two blocks by the compiled loops."""
         return len(self.blocks) == 2 and self.runs_native(self.first.weight)
 
     def share(self, batch: GraphBatch) -> fused.Shared:
-        """What all groupings of the batch's configurations have in common."""
+        """Return what all groupings of the batch's configurations have in common."""
         cells = fused.cells_of(batch)
         return fused.share(self.blocks, self.table(batch), cells, self.precision)
 
@@ -165,7 +165,7 @@ class TGraph(GraphStates):
         return nodes * self.out.in_features * 3 // 2 * self.precision.itemsize
 
     def runs_native(self, like: Tensor) -> bool:
-        """Whether the compiled loops do for rows of this tensor's type and device."""
+        """Return whether the compiled loops do for rows of this tensor's type and device."""
         return (
             self.uses_native
             and len(self.blocks) > 0

@@ -36,7 +36,7 @@ class CopiesGraph:
         self._whole: CostBatch | None = None
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
-        """What some configurations do, (b,) integers: their positions in the cache's cells.
+        """Return the effects of some configurations, (b,) positions in the cache's cells.
 
         A batch of all of them, of a graph that has few, is made once: every step of training on
         the graph has it.
@@ -54,9 +54,9 @@ class CopiesGraph:
         own = self.graph.compilers_own
         if own is None or self.graph.original[own] == configuration:
             return []
-        chosen = np.array([configuration, self.graph.original[own]])
-        costs = network.costs(self.batch(chosen).to(device_of(network))).mean(dim=0).cpu().numpy()
-        columns, effects = self._happening(chosen)
+        both = np.array([configuration, self.graph.original[own]])
+        costs = network.costs(self.batch(both).to(device_of(network))).mean(dim=0).cpu().numpy()
+        columns, effects = self._happening(both)
         distinct, which = np.unique(effects, return_inverse=True)
         gaps = np.bincount(which, np.where(columns == 0, costs, -costs), len(distinct))
         return [

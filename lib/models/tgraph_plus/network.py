@@ -30,7 +30,7 @@ POSITIVE = True, False, True  # kinds whose costs' logarithms are learned
 
 @dataclass(frozen=True)
 class CostBatch(OnDevice):
-    """What b configurations of one program make a compiler do.
+    """Effects of b configurations of one program.
 
     Attributes:
         kinds: (m,) int64, of each distinct effect: 0 for layout copies, 1 for off-layout
@@ -94,7 +94,7 @@ class TGraphPlus(nn.Module):
         super().__init__()
         self.states = GraphStates(context_channels, context_blocks, dropout=context_dropout)
         self.effects = EffectVectors(widths)
-        # Of an effect: its part of the perceptron's first layer, and what it tells its two ends.
+        # Of an effect: its part of the perceptron's first layer, and messages to its two ends.
         self.parts = channels, 2 * context_channels
         self.reads = Linears(members, self.effects.width, sum(self.parts), bias=False)
         # The other part of that layer, of a cell that is a first end and one that is a second.
@@ -118,7 +118,7 @@ class TGraphPlus(nn.Module):
         )
 
     def runs_native(self, like: Tensor) -> bool:
-        """Whether compiled loops are among what computes it, of this tensor's type and device."""
+        """Return whether compiled loops compute a part, for this tensor's type and device."""
         return native.takes(like)
 
     def forward(self, batch: CostBatch) -> Tensor:
@@ -129,11 +129,11 @@ class TGraphPlus(nn.Module):
         return scores if self.training else scores.mean(dim=0)
 
     def costs(self, batch: CostBatch) -> Tensor:
-        """What each pair of a configuration and an effect costs, (members, p)."""
+        """Return the cost of each pair of a configuration and an effect, (members, p)."""
         which = batch.places[:, 1]
         read = self.reads(self.effects(batch.features, batch.kinds))
-        own, tells = (part.index_select(1, which) for part in read.split(self.parts, dim=2))
-        costs = self.perceptron(own + self._heard(batch, tells))
+        own, messages = (part.index_select(1, which) for part in read.split(self.parts, dim=2))
+        costs = self.perceptron(own + self._aggregated(batch, messages))
         positive = self.positive.index_select(0, batch.kinds).index_select(0, which)
         costs = torch.where(positive, costs.clamp(max=LARGEST_LOGARITHM).exp(), costs)
         return costs * batch.sizes.index_select(0, which)
@@ -142,18 +142,19 @@ class TGraphPlus(nn.Module):
         """Costs of effects that stand in no program, (members, m), from their vectors."""
         return self.perceptron(self.reads(vectors)[..., : self.parts[0]])
 
-    def _heard(self, batch: CostBatch, told: Tensor) -> Tensor:
-        """What pairs hear at their two ends, (members, p, channels), from what they tell there,
-        (members, p, 2 * context channels)."""
-        members, pairs, channels = len(told), len(batch.ends), self.parts[0]
+    def _aggregated(self, batch: CostBatch, messages: Tensor) -> Tensor:
+        """Aggregate at both ends of each pair the states and all messages there, (members, p,
+        channels); ``messages`` are (members, p, 2 * context channels)."""
+        members, pairs, channels = len(messages), len(batch.ends), self.parts[0]
         cells = self.states(batch.program).squeeze(1).index_select(0, batch.nodes)  # (r, channels)
-        told = told.reshape(members, 2 * pairs, cells.shape[1])
-        total = told.new_zeros(members, *cells.shape).index_add(1, batch.ends.flatten(), told)
-        heard = nn.functional.layer_norm(cells + total, cells.shape[1:])
-        heard = self.hears(gelu_dropout(heard, self.dropout, self.training))
-        heard = heard.view(members, 2 * len(cells), channels)
+        messages = messages.reshape(members, 2 * pairs, cells.shape[1])
+        total = messages.new_zeros(members, *cells.shape)
+        total = total.index_add(1, batch.ends.flatten(), messages)
+        sums = nn.functional.layer_norm(cells + total, cells.shape[1:])
+        sums = self.hears(gelu_dropout(sums, self.dropout, self.training))
+        sums = sums.view(members, 2 * len(cells), channels)
         sides = 2 * batch.ends + torch.arange(2, device=batch.ends.device)
-        return heard.index_select(1, sides.flatten()).view(members, pairs, 2, channels).sum(2)
+        return sums.index_select(1, sides.flatten()).view(members, pairs, 2, channels).sum(2)
 
 
 class EffectVectors(nn.Module):

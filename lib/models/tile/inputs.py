@@ -37,10 +37,10 @@ def kernel_batch(kernels: Sequence[CachedKernel]) -> KernelBatch:
     )
 
 
-def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) -> TileBatch:
-    """Chosen configurations of several kernels, one kernel after the other; only these are read."""
-    features = [kernel.config_feat[rows] for kernel, rows in zip(kernels, chosen, strict=True)]
-    number = np.repeat(np.arange(len(kernels)), [len(rows) for rows in chosen])
+def tile_batch(kernels: Sequence[CachedKernel], rows: Sequence[np.ndarray]) -> TileBatch:
+    """Return some configurations of several kernels, one kernel after the other."""
+    features = [kernel.config_feat[some] for kernel, some in zip(kernels, rows, strict=True)]
+    number = np.repeat(np.arange(len(kernels)), [len(some) for some in rows])
     return TileBatch(
         graph=kernel_batch(kernels),
         configurations=torch.from_numpy(np.concatenate(features)),

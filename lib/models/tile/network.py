@@ -119,7 +119,7 @@ class TileNetwork(nn.Module):
         return self.score(self.embed(batch.graph), batch.configurations, batch.kernel)
 
     def embed(self, graph: KernelBatch) -> Tensor:
-        """What scoring needs of each kernel, (g, channels)."""
+        """Return each kernel's embedding for :meth:`score`, (g, channels)."""
         return self.join_kernel(self.kernel(graph))
 
     def score(self, kernels: Tensor, configurations: Tensor, kernel: Tensor) -> Tensor:

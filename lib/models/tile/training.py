@@ -22,7 +22,7 @@ from lib.models.tile.inputs import kernel_batch, tile_batch
 from lib.models.tile.network import TileNetwork
 from lib.models.tile.settings import TileSettings
 from lib.ranking.metrics import tile_metrics
-from lib.tpugraphs.rankable import SAME
+from lib.tpugraphs.dataset import SAME
 from lib.training.fold import Batch, Fold
 from lib.training.loss import LOSSES
 from lib.training.split import LabelledGraph, folds_with
@@ -92,7 +92,7 @@ def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[st
 
 
 def evenly_spaced(kernel: CachedKernel) -> Tensor:
-    """What the standardization of tiles sees of a kernel, (at most 256, 24)."""
+    """Return the configurations of a kernel that tiles are standardized by, (at most 256, 24)."""
     step = -(-len(kernel.config_feat) // STATISTICS_ROWS)
     return torch.from_numpy(np.array(kernel.config_feat[::step]))
 

@@ -1,29 +1,39 @@
-"""Correct a predictor for the processor that this is, by programs that are measured on it.
+"""Correct a predictor for a processor by programs that were measured on it.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/, else data/weights/<collection>/; and the
         collection's cache
 Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
-            calibration.json    what `make latency` and `make search` use from then on
-            measured/, data/, cache/    what it was made from
+            calibration.json    make latency and make search use it from then on
+            <device>.safetensors    networks, if they were tuned
+            measured/, data/, cache/    the programs that were measured
 
     python -m lib.programs.calibrate --collection programs-cpu --networks 12
+    python -m lib.programs.calibrate --collection programs-cpu --method cmd
+    python -m lib.programs.calibrate --collection programs-cpu --experiment apart \\
+        --device rocketlake --tasks 30 --method cmd
 
-Of the tasks of networks that tell most, some schedules are compiled for this processor and timed,
-as `make collect KIND=programs` does it. What the predictor knows of the processor are then its
-caches and how fast those programs are, and its predictions are multiplied by what makes the
-relative error of those least; or its networks are tuned, if that does better on tasks that they
-were not tuned on. Kill it at any time: the same command goes on.
+Programs of tasks that are unlike one another are compiled for this processor and timed, as
+`make collect KIND=programs` does it. The predictor is then given the processor's caches and how
+fast those programs are, and its predictions are multiplied by the factor that makes their relative
+error least; or its networks are trained further, if that does better on tasks that they were not
+trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3). Kill it at any
+time: the same command goes on.
+
+With ``--device`` nothing is measured: the device is one of the data, whose processor a fold of
+`--split processors` has left out; ``--tasks`` of its tasks are chosen by algorithm 1, and networks
+that nothing has learned from are predicted there, before and after.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,162 +43,213 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
-from lib.files.children import end_with_parent
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.adapt.machine import machine
-from lib.programs.adapt.transfer import best_factor, error_of, parts_of
-from lib.programs.calibrate.networks import telling
-from lib.programs.calibrate.tuning import tuned
-from lib.programs.devices import calibration_of, tuned_weights, weights_of
-from lib.programs.folds import all_pairs
-from lib.programs.inputs import Programs, device_named, devices_of, load_programs
-from lib.programs.latency.predict import predicted_seconds, predictor_in, predictor_settings
-from lib.programs.latency.predictor import check_flags, predictor_flags
-from lib.programs.losses import STEEPEST
-from lib.programs.messages import NATIVE, last_words
-from lib.runs.code import ROOT
+from lib.programs.calibrate.fit import Tune, error_of, fit
+from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
+from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
+from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
+from lib.programs.folds import all_pairs, left_out, sides_of_fold
+from lib.programs.inputs import (
+    Programs,
+    device_features,
+    device_named,
+    devices_of,
+    load_programs,
+)
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
+    predictor_in,
+    predictor_settings,
+    run_part,
+)
+from lib.programs.messages import NATIVE
+from lib.programs.pooled import pooled_rows
+from lib.programs.settings import ProgramCollection
+from lib.programs.tensorir.records import CACHES
 from lib.scoring.trained import Ensemble
 
 PROGRAMS = 4  # of each task
+CMD = "cmd"
+SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure what is missing, fit, and write the calibration."""
+    """Measure the missing programs, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_flags(args, "calibrate", networks=1)
+    check_least(args, tasks=1)
+    if not args.device:
+        check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
-    _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
-    ensemble, known, folder = predictor_in(args.outputs, chosen)
-    cache, weights = Cache(args.outputs / chosen.cache), weights_of(folder)
-    results = args.outputs / chosen.results
+    _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    ensemble, known, folder = predictor_in(args.outputs, settings)
+    cache, weights = Cache(args.outputs / settings.cache), weights_of(folder)
+    if args.device:
+        print(as_text([left_out_device(args, ensemble, cache)]))
+        return
+    results = args.outputs / settings.results
     path = calibration_of(results, processor())
     with only_writer(args.outputs, path.parent):
         measured = measure(args, cache, path.parent)
         record = {"weights": weights, "measured": measured.fingerprint}
-        record["devices"] = calibrated(ensemble, known, measured, results, weights)
+        record["devices"] = [
+            calibrated(args.method, ensemble, cache, known, measured, number, results, weights)
+            for number in range(len(devices_of(measured)))
+        ]
         write_json(path, record)
     print(as_text(record["devices"]))
     print(f"calibrate: make latency and make search use this for {processor()}; wrote {path}")
 
 
 def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
-    """A cache of the programs that tell most, measured here; what is there is not timed again.
+    """A cache of programs measured here; those that are there are not timed again.
 
     Raises:
-        UserError: with what the collector says, if it fails.
+        UserError: with the message of the collector, if it fails.
     """
-    networks = telling(cache, args.networks)
+    networks = networks_to_measure(cache, args.networks)
     count = f"{PROGRAMS} programs of each task of {len(networks)} networks"
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
     flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
     flags |= {"rounds": 1, "phases": "main", "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-    run([str(args.tvm), "-m", "lib.collect.tvm", *words])
-    if data.exists():  # of other networks, perhaps; it is made of what was measured
+    run_part([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    if data.exists():  # of other networks, perhaps; it is made of the measurements
         shutil.rmtree(data)
-    run([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
+    run_part([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
     files = [RawFile(data / "dataset.json", "train")]
     write_cache(folder / "cache", files, {"calibration": True}, kind="programs")
     return Cache(folder / "cache")
 
 
-def run(command: list[str]) -> None:
-    """Run a part of the collector; raises a :class:`UserError` with its last words if it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    how = {"text": True, "env": environment, "preexec_fn": end_with_parent}
-    done = subprocess.run(command, stderr=subprocess.PIPE, **how)
-    if done.returncode:
-        raise UserError(last_words(done.returncode, done.stderr))
-
-
-def calibrated(
+def calibrated(  # longer: its arguments
+    method: str,
     ensemble: Ensemble,
+    cache: Cache,
     known: Sequence[dict[str, Any]],
     measured: Cache,
+    number: int,
     results: Path,
     weights: str,
-) -> list[dict[str, Any]]:
-    """This processor's devices: what is known of each, its factor, and the errors.
+) -> dict[str, Any]:
+    """One of this processor's devices: what is known of it, its factor, and the errors.
 
     Networks that were tuned are written beside the calibration.
 
     Args:
+        method: :data:`CMD` or nothing.
         ensemble: the predictor.
-        known: devices that it has learned from.
+        cache, known: programs and devices that it has learned from.
         measured: programs on this processor.
+        number: of the device in it.
         results: where tuned networks go.
         weights: fingerprint of the predictor's.
     """
-    names = [device["name"] for device in known]
-    programs = load_programs(
-        measured, all_pairs(measured, measured.names("train", "valid", "test"))
-    )
-    found, here = [], machine()
-    for number, device in enumerate(devices_of(measured)):
-        same = device["name"] if device["name"] in names else NATIVE
-        like = known[device_named(same, known, device["processor"])]
-        about = like if like["name"] == device["name"] else {**device, "machine": here}
-        seconds = programs.seconds[:, [number]]
-        there = replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
-        fitted = fit(ensemble, there, about)
-        tuned_by = ""
-        if fitted.pop("tunes"):
-            tuned_by = fingerprint_value([weights, measured.fingerprint, about])
-            save_tuned(tuned_weights(results, device), ensemble, there, about, tuned_by)
-        told = {"like": like["name"], "programs": len(there), "tuned": tuned_by}
-        found.append({**about, **told, **fitted})
-    return found
-
-
-def fit(ensemble: Ensemble, programs: Programs, device: dict[str, Any]) -> dict[str, Any]:
-    """The factor, errors before and after, and whether tuning does better than the factor.
-
-    Errors after are of programs whose tasks the factor was not fitted to; of tuning, those of the
-    first network alone. As in training, what is :data:`STEEPEST` too large pulls no further: else a
-    few programs that are predicted far too slow would draw all others down.
-    """
-    truth = np.log(programs.seconds[:, 0])
-    gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
-    first = replace(ensemble, networks=dict([*ensemble.networks.items()][:1]))
-    times, tunes = gap.copy(), gap.copy()
-    for held in parts_of(programs.task):
-        if held.all():  # one task alone: nothing else tells of it
-            continue
-        times[held] += best_factor(gap[~held], STEEPEST)
-        networks = {
-            k: tuned(network, programs.some(~held), device) for k, network in first.networks.items()
+    names, device = [one["name"] for one in known], devices_of(measured)[number]
+    same = device["name"] if device["name"] in names else NATIVE
+    like = known[device_named(same, known, device["processor"])]
+    here = {**device, "machine": cache_sizes(SIZES)}
+    metadata = like if like["name"] == device["name"] else here
+    every = all_pairs(measured, measured.names("train", "valid", "test"))
+    programs = on_one(load_programs(measured, every), number)
+    tune = way(method, ensemble, cache, metadata)
+    fitted = fit(ensemble, programs, metadata, tune, method == CMD)
+    tuned_by = ""
+    if fitted.pop("tunes"):
+        tuned_by = fingerprint_value([weights, measured.fingerprint, metadata, method])
+        tensors = {
+            f"{fold}.{name}": tensor
+            for fold, network in ensemble.networks.items()
+            for name, tensor in tune(fold, network, programs).state_dict().items()
         }
-        part = predicted_seconds(replace(first, networks=networks), programs.some(held), device)
-        tunes[held] = np.log(part) - truth[held]
-    better = error_of(tunes, STEEPEST) < error_of(times, STEEPEST)
-    return {
-        "factor": 1.0 if better else float(f"{np.exp(best_factor(gap, STEEPEST)):.4g}"),
-        "before": round(error_of(gap), 4),
-        "after": round(error_of(tunes if better else times), 4),
-        "tunes": better,
-    }
+        tensor_file.save(tuned_weights(results, device), tensors, {"tuned": tuned_by})
+    found = {"like": like["name"], "programs": len(programs), "tuned": tuned_by}
+    return {**metadata, **found, **fitted}
 
 
-def save_tuned(
-    path: Path, ensemble: Ensemble, programs: Programs, device: dict[str, Any], about: str
-) -> None:
-    """Write all networks, tuned on all programs."""
-    tensors = {
-        f"{fold}.{name}": tensor
-        for fold, network in ensemble.networks.items()
-        for name, tensor in tuned(network, programs, device).state_dict().items()
+def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]) -> Tune:
+    """Return how networks are tuned for a device; the paper's way reads their folds' programs."""
+    if method != CMD:
+        return lambda fold, network, programs: tuned(network, programs, device)
+    settings, features = ensemble.settings, device_features(devices_of(cache))
+
+    @lru_cache(1)
+    def source(fold: int) -> Source:
+        learned = sides_of_fold(cache, fold, settings)["train"]
+        return Source(load_programs(cache, learned), features)
+
+    return lambda fold, network, programs: tuned_by_cmd(
+        network, programs, device, source(fold), settings
+    )
+
+
+def on_one(programs: Programs, number: int) -> Programs:
+    """The programs that were measured on one device, by its number, with (n, 1) seconds."""
+    seconds = programs.seconds[:, [number]]
+    return replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
+
+
+def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) -> dict[str, Any]:
+    """The errors on a device of the data, of networks of the test, as if it were a new one.
+
+    Raises:
+        UserError: every fold has learned from its processor, or it has too few tasks.
+    """
+    settings: ProgramCollection = ensemble.settings
+    devices = devices_of(cache)
+    number, apart = device_named(args.device, devices), settings.split == "processors"
+    folds = [fold for fold in ensemble.networks if apart and left_out(devices, fold)[number]]
+    if not folds:
+        advice = 'make all EXPERIMENT=apart ARGS="--split processors" trains folds that have not'
+        raise UserError(f"--device {args.device}: all folds have learned from it; {advice}")
+    single = replace(ensemble, networks={folds[0]: ensemble.networks[folds[0]]})
+    sides = sides_of_fold(cache, folds[0], settings)
+    test, learned = (
+        on_one(load_programs(cache, all_pairs(cache, sides[side])), number)
+        for side in ("test", "train")
+    )
+    if args.tasks > len(learned.tasks):
+        raise UserError(f"--tasks {args.tasks}: {devices[number]['name']} has {len(learned.tasks)}")
+    chosen = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
+    programs = learned.some(np.isin(learned.task, chosen))
+    others = [one["peak_gops"] for k, one in enumerate(devices) if k != number]
+    # The device's own would tell of its latencies.
+    device = {**devices[number], "peak_gops": float(np.exp(np.mean(np.log(others))))}
+    tune = way(args.method, single, cache, device)
+    fitted = fit(single, programs, device, tune, args.method == CMD)
+    after = single
+    if fitted["tunes"]:
+        networks = {fold: tune(fold, one, programs) for fold, one in single.networks.items()}
+        after = replace(single, networks=networks)
+    errors = {
+        name: error_of(np.log(predicted_seconds(one, test, known) / test.seconds[:, 0]))
+        for name, one, known in (
+            ("before", single, device),
+            ("after", after, {**device, "factor": fitted["factor"]}),
+        )
     }
-    tensor_file.save(path, tensors, {"tuned": about})
+    return {**device, **fitted, **errors, "programs": len(programs), "tuned": fitted["tunes"]}
+
+
+def cache_sizes(folder: Path) -> dict[str, float]:
+    """KiB of the caches that hold data, as devices have them; those of Linux's ``folder``."""
+    sizes = dict.fromkeys(CACHES, 0.0)
+    for cache in sorted(folder.glob("index*")):
+        texts = {name: (cache / name).read_text().strip() for name in ("level", "type", "size")}
+        amount, unit = re.fullmatch(r"(\d+)([KMG]?)", texts["size"]).groups()
+        if texts["type"] != "Instruction" and (name := f"l{texts['level']}_kib") in sizes:
+            sizes[name] = int(amount) * {"": 0, "K": 1, "M": 1024, "G": 1 << 20}[unit]
+    return sizes
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:
-    """A row a device: errors before and after, of tasks that the factor was not fitted to."""
+    """A row a device: errors before and after, of tasks that nothing was fitted to."""
     rows = [
         [
             device["name"],
@@ -206,6 +267,9 @@ def parser() -> argparse.ArgumentParser:
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    line.add_argument("--method", default="", choices=("", CMD), help="cmd: the paper's")
+    line.add_argument("--device", help="one of the data, in place of this processor")
+    line.add_argument("--tasks", type=int, default=30, help="of the device, that are known of it")
     predictor_flags(line)
     return line
 

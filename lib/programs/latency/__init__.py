@@ -1,1 +1,1 @@
-"""How long a whole network takes, from what its tensor programs are predicted to take."""
+"""Latency of a whole network, from what its tensor programs are predicted to take."""

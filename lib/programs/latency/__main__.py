@@ -1,4 +1,4 @@
-"""How long a whole network takes on a device, from what its programs are predicted to take.
+"""Predict how long a whole network takes on a device, from what its programs are predicted to take.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
@@ -47,13 +47,19 @@ PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that h
 def main(arguments: list[str] | None = None) -> None:
     """Print what the command line asks for."""
     args = parser().parse_args(arguments)
-    check(args)
+    check_least(args, batch=1, budget=1, schedules=1, seed=0)
+    every = args.device == EVERY
+    if every and not (args.schedules or args.database):
+        how = "--schedules 8 or --database"
+        raise UserError(f"{EVERY}: a search is for one device; give {how}")
+    if not (math.isfinite(args.gap) and args.gap >= 0):
+        raise UserError(f"--gap {args.gap}: must be at least 0")
     torch.set_num_threads(1)
     which = args.data, args.model, args.experiment
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
-    every = args.device == EVERY
     devices = range(len(predictor.devices)) if every else [predictor.device(args.device)]
-    name, kind = f"{file_name(args.network)}.b{args.batch}", kind_of(args)
+    name = f"{file_name(args.network)}.b{args.batch}"
+    kind = ".tuned" if args.database else ".random" * bool(args.schedules)
     path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
     searched = not (args.schedules or args.database)
@@ -73,13 +79,6 @@ def main(arguments: list[str] | None = None) -> None:
     print(json.dumps(content, indent=2) if args.json else f"{text}; wrote {file}")
 
 
-def kind_of(args: argparse.Namespace) -> str:
-    """What a file's name says of schedules that no search for the device is to find."""
-    if args.database:
-        return ".tuned"
-    return ".random" if args.schedules else ""
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
@@ -97,16 +96,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
     line.add_argument("--json", action="store_true", help="print all, for machines")
     return line
-
-
-def check(args: argparse.Namespace) -> None:
-    """Raise a :class:`UserError` for a value out of range."""
-    check_least(args, batch=1, budget=1, schedules=1, seed=0)
-    if args.device == EVERY and not (args.schedules or args.database):
-        how = "--schedules 8 or --database"
-        raise UserError(f"{EVERY}: a search is for one device; give {how}")
-    if not (math.isfinite(args.gap) and args.gap >= 0):
-        raise UserError(f"--gap {args.gap}: must be at least 0")
 
 
 if __name__ == "__main__":

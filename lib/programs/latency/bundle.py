@@ -2,8 +2,8 @@
 
     python -m lib.programs.latency.bundle --collection programs-cpu --epochs 72
 
-keeps what is trained as :mod:`lib.scoring.weights` does, and tells each file of the devices that
-it has learned from, and of the errors of networks that were held out.
+keeps what is trained as :mod:`lib.scoring.weights` does, and adds the devices that it has
+learned from, and the errors of networks that were held out.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lib.scoring.weights import command
 from lib.settings.resolved import Resolved
 
 
-def about(resolved: Resolved, outputs: Path) -> dict[str, Any]:
-    """What the files say of devices and errors."""
-    chosen = resolved.settings
-    devices, calls = devices_of(Cache(outputs / chosen.cache)), calls_of(resolved.root().path)
-    path, names = outputs / chosen.results / "predictions.csv", [d["name"] for d in devices]
+def metadata(resolved: Resolved, outputs: Path) -> dict[str, Any]:
+    """Return what the files say of devices and errors."""
+    settings = resolved.settings
+    devices, calls = devices_of(Cache(outputs / settings.cache)), calls_of(resolved.root().path)
+    path, names = outputs / settings.results / "predictions.csv", [d["name"] for d in devices]
     return {"devices": devices, "errors": {name: errors_of(path, name, calls) for name in names}}
 
 
 if __name__ == "__main__":
     with one_line_errors():
-        command(__doc__, about)
+        command(__doc__, metadata)

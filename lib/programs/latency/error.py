@@ -1,4 +1,4 @@
-"""How far a network's predicted latency is off, from networks that no fold had learned from.
+"""Errors of networks' predicted latencies, from networks that no fold had learned from.
 
 Each network of the dataset is added up twice, from what its programs were predicted to take by a
 fold that had not seen it, and from what they were measured to take. Of each task it runs the
@@ -34,7 +34,7 @@ COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weig
 HOW = ("drawn", "searched")  # programs at random, or after a search
 # What is predicted to be fastest is predicted too low, the more so the more there is to choose
 # from, and the less so the more folds are blended. Natural logarithm for each doubling of the
-# programs, of one fold over a blend of any number (tests/bench/picks.py).
+# programs, of one fold over a blend of any number: of 30 search tasks of data/programs-cpu.
 OF_BLEND = {"drawn": 0.021, "searched": 0.010}
 ERRORS = {"errors": {str: {str: {int: [float]}}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
@@ -102,32 +102,22 @@ def ratios_of(
     ratios = {}
     for name, called in sorted(calls.items()):
         measured = {task: times for task, times in called.items() if task in tasks}
-        if measured and sum(measured.values()) >= LEAST_SHARE * sum(called.values()):
-            drawn = (_ratio(tasks, measured, schedules, searched, generator) for _ in range(DRAWS))
-            ratios[name] = np.array([*drawn])
+        if not measured or sum(measured.values()) < LEAST_SHARE * sum(called.values()):
+            continue
+        sums = np.zeros((DRAWS, 2))  # seconds, measured and predicted, of programs drawn anew
+        for draw in range(DRAWS):
+            for task, times in sorted(measured.items()):
+                predicted, took = tasks[task]
+                drawn = generator.permutation(len(predicted))[:schedules]
+                best = drawn[np.argmin(predicted[drawn])]
+                runs = took[drawn].min() if searched else took[best]
+                sums[draw] += times * np.array([runs, predicted[best]])
+        ratios[name] = sums[:, 0] / sums[:, 1]
     return ratios
 
 
-def _ratio(
-    tasks: Mapping[str, Task],
-    calls: Mapping[str, int],
-    schedules: int,
-    searched: bool,
-    generator: np.random.Generator,
-) -> float:
-    """Measured over predicted seconds of one network under programs drawn anew."""
-    sums = np.zeros(2)
-    for task, times in sorted(calls.items()):
-        predicted, measured = tasks[task]
-        drawn = generator.permutation(len(predicted))[:schedules]
-        best = drawn[np.argmin(predicted[drawn])]
-        took = measured[drawn].min() if searched else measured[best]
-        sums += times * np.array([took, predicted[best]])
-    return float(sums[0] / sums[1])
-
-
 def held_out(path: Path, device: str) -> dict[str, Task]:
-    """What stage 4 wrote of the programs that a fold, or all, had not seen, by task.
+    """Read the predictions of programs that a fold, or all, had not seen, by task.
 
     Args:
         path: ``predictions.csv``.
@@ -145,7 +135,7 @@ def held_out(path: Path, device: str) -> dict[str, Task]:
 
 
 def calls_of(root: Path) -> dict[str, dict[str, int]]:
-    """How often each network of a dataset calls each of its tasks, by the names of a cache.
+    """Count how often each network of a dataset calls its tasks, by the names of a cache.
 
     Raises:
         DataError: a table is missing or damaged.
@@ -163,7 +153,7 @@ def calls_of(root: Path) -> dict[str, dict[str, int]]:
 
 
 def errors_of(path: Path, device: str, calls: Calls) -> dict[str, dict[str, list[float]]]:
-    """What :func:`bundled_error` reads of a device: an error for each of :data:`COUNTS`, of
+    """Return what :func:`bundled_error` reads of a device: an error for each of :data:`COUNTS`, of
     programs drawn at random and after a search.
 
     Args:
@@ -179,7 +169,7 @@ def errors_of(path: Path, device: str, calls: Calls) -> dict[str, dict[str, list
 
 
 def bundled_error(weights: Path, device: str, schedules: int, searched: bool) -> Error:
-    """What bundled weights say of networks on a device, for nearly so many schedules of a task.
+    """Read the error of bundled weights on a device, for nearly so many schedules of a task.
 
     Raises:
         DataError: they say nothing of it.

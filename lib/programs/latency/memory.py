@@ -1,4 +1,4 @@
-"""What reading a network's weights takes beyond what programs took that were timed alone.
+"""Time to read a network's weights, beyond the time of programs that were timed alone.
 
 A program that runs again and again finds its weights in the cache; in a network other programs
 have used the cache since. The paper's replayer has nothing of the kind.
@@ -17,11 +17,6 @@ class Traffic:
 
     reads: Mapping[int, int]
     writes: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """All of it."""
-        return sum(self.reads.values()) + self.writes
 
 
 @dataclass(frozen=True)
@@ -65,17 +60,12 @@ def lost_bytes(calls: Sequence[Traffic], size: int) -> list[int]:
     for turn in range(2):  # the first fills the cache
         for number, call in enumerate(calls):
             used = {("read", buffer): some for buffer, some in call.reads.items()}
-            if turn and call.bytes <= size:
+            if turn and sum(call.reads.values()) + call.writes <= size:
                 lost[number] = sum(some for buffer, some in used.items() if buffer not in cached)
             for buffer, some in (used | {("written", number): call.writes}).items():
                 cached.pop(buffer, None)
                 cached[buffer] = some
-            _forget(cached, size)
+            total = sum(cached.values())
+            while total > size:  # what was used longest ago goes first
+                total -= cached.popitem(last=False)[1]
     return lost
-
-
-def _forget(cached: OrderedDict[tuple[str, int], int], size: int) -> None:
-    """Drop what was used longest ago, until the rest fits."""
-    total = sum(cached.values())
-    while total > size:
-        total -= cached.popitem(last=False)[1]

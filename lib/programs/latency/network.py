@@ -8,21 +8,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.files.schema import expect
-from lib.programs.described import described_programs
-from lib.programs.inputs import Programs
+from lib.programs.inputs import Programs, described_programs
 from lib.programs.latency.memory import Traffic
 from lib.programs.latency.replay import Node, replay
 from lib.programs.tensorir.described import ARRAYS
 
 EXPECTED = "a network as lib.collect.tvm.whole writes it"
-ABOUT = {
+METADATA = {
     "network": str,
     "seed": int,
     "calls": [{"task": int, "after": [int], "reads": [[int]], "writes": int}],
@@ -33,7 +31,7 @@ MOST_BYTES = 1 << 31  # of all arrays together
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What a network runs.
+    """A network's calls, tasks and programs.
 
     Attributes:
         name: the network's.
@@ -61,63 +59,50 @@ class Network:
         return np.bincount([task for task, _ in self.calls], minlength=len(self.hashes))
 
 
-def read_network(path: Path) -> Network:
+def read_network(path: Path) -> Network:  # longer: one check after the other
     """Read and check the file.
 
     Raises:
         DataError: it is none, or it says what cannot be.
     """
-    arrays, about = _read(path)
-    expect(about, ABOUT, path, advice=EXPECTED)
-    calls = tuple((call["task"], tuple(call["after"])) for call in about["calls"])
-    _check_calls(path, calls, len(about["tasks"]))
-    traffic = tuple(_traffic(path, call) for call in about["calls"])
-    owner, joined = arrays["owner"], arrays["joined"].astype(bool)
-    whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
-    if not whole or (np.diff(owner) < 0).any():
-        raise DataError(path, "owner", "another order", "a task for each program, ascending")
-    if not np.array_equal(np.unique(owner[joined]), np.arange(len(about["tasks"]))):
-        raise DataError(path, "owner", "a task without a program", "programs of every task")
-    programs = described_programs(path, arrays, [task["task"] for task in about["tasks"]], owner)
-    operators = tuple(task["operators"] for task in about["tasks"])
-    schedules = arrays["hash"][joined]
-    return Network(
-        about["network"],
-        calls,
-        traffic,
-        programs.tasks,
-        operators,
-        programs,
-        owner[joined],
-        schedules,
-    )
-
-
-def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     with believing(path, "npz", EXPECTED):
         with np.load(path, allow_pickle=False) as file:
-            sizes = {entry.filename: entry.file_size for entry in file.zip.infolist()}
-            if sum(sizes.values()) > MOST_BYTES:
-                raise DataError(path, "npz", f"{sum(sizes.values())} bytes", f"up to {MOST_BYTES}")
+            size = sum(entry.file_size for entry in file.zip.infolist())
+            if size > MOST_BYTES:
+                raise DataError(path, "npz", f"{size} bytes", f"up to {MOST_BYTES}")
             arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}
-        return arrays, json.loads(arrays.pop("about").item())
-
-
-def _traffic(path: Path, call: dict[str, Any]) -> Traffic:
-    """What a call reads and writes."""
-    numbers = [call["writes"], *(x for pair in call["reads"] for x in pair)]
-    if any(len(pair) != 2 for pair in call["reads"]) or min(numbers) < 0:
-        raise DataError(path, "reads", call["reads"], "pairs of a number and bytes, from 0")
-    return Traffic({number: size for number, size in call["reads"]}, call["writes"])
-
-
-def _check_calls(path: Path, calls: tuple[tuple[int, tuple[int, ...]], ...], tasks: int) -> None:
-    """Every call is of a task that there is, and none waits for itself."""
+        metadata = json.loads(arrays.pop("about").item())
+    expect(metadata, METADATA, path, advice=EXPECTED)
+    tasks = metadata["tasks"]
+    calls = tuple((call["task"], tuple(call["after"])) for call in metadata["calls"])
     if not calls or not tasks:
         raise DataError(path, "calls", "none", "at least one call of a task")
-    if {task for task, _ in calls} != set(range(tasks)):
-        raise DataError(path, "calls", "other tasks", f"all of 0 to {tasks - 1} and no other")
+    if {task for task, _ in calls} != set(range(len(tasks))):
+        raise DataError(path, "calls", "other tasks", f"all of 0 to {len(tasks) - 1} and no other")
     try:
         replay([Node(0.0, after) for _, after in calls])
     except ValueError as error:
         raise DataError(path, "calls", error, "a graph without circles") from None
+    traffic = []
+    for call in metadata["calls"]:
+        numbers = [call["writes"], *(x for pair in call["reads"] for x in pair)]
+        if any(len(pair) != 2 for pair in call["reads"]) or min(numbers) < 0:
+            raise DataError(path, "reads", call["reads"], "pairs of a number and bytes, from 0")
+        traffic.append(Traffic({number: size for number, size in call["reads"]}, call["writes"]))
+    owner, joined = arrays["owner"], arrays["joined"].astype(bool)
+    whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
+    if not whole or (np.diff(owner) < 0).any():
+        raise DataError(path, "owner", "another order", "a task for each program, ascending")
+    if not np.array_equal(np.unique(owner[joined]), np.arange(len(tasks))):
+        raise DataError(path, "owner", "a task without a program", "programs of every task")
+    programs = described_programs(path, arrays, [task["task"] for task in tasks], owner)
+    return Network(
+        name=metadata["network"],
+        calls=calls,
+        traffic=tuple(traffic),
+        hashes=programs.tasks,
+        operators=tuple(task["operators"] for task in tasks),
+        programs=programs,
+        owner=owner[joined],
+        schedules=arrays["hash"][joined],
+    )

@@ -1,7 +1,7 @@
 """The replayer of CDMPP (algorithm 2, appendix C): a data-flow graph run on a device's engines.
 
-An engine runs one node at a time: a CUDA stream, a group of matrix units, a CPU. It has a queue of
-the nodes whose predecessors have ended. Time is in seconds, or in any unit that is one throughout.
+An engine runs one node at a time: a CUDA stream, a matrix unit, a CPU. It has a queue of the nodes
+whose predecessors have ended. Time is in seconds, or in any unit that is one throughout.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ class Node:
     """A tensor program in the graph.
 
     Attributes:
-        seconds: what it takes on one engine, 0 or more.
+        seconds: how long it runs, 0 or more.
         after: numbers of the nodes that must have ended before it begins.
-        engines: that run it. On several it is as many parts, each of an equal share of the
-            seconds, as the paper has a convolution on three matrix cores (section 5.5).
+        engine: that runs it.
         gap: seconds for which its engine is taken after it, and nodes that wait for it wait:
             what launching the next one takes.
     """
 
     seconds: float
     after: tuple[int, ...] = ()
-    engines: tuple[str, ...] = (ENGINE,)
+    engine: str = ENGINE
     gap: float = 0.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """A node, or its part, as an engine ran it; ``end`` is without the gap."""
+    """A node as its engine ran it; ``end`` is without the gap."""
 
     node: int
     engine: str
@@ -44,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a replay gives.
+    """The result of a replay.
 
     Attributes:
         runs: in the order in which they were decided.
@@ -55,7 +54,7 @@ class Timeline:
     seconds: float
 
 
-def replay(nodes: Sequence[Node]) -> Timeline:
+def replay(nodes: Sequence[Node]) -> Timeline:  # longer: one algorithm of the paper
     """Run a graph.
 
     As algorithm 2 is printed: again and again, of the engines whose queue is not empty, the one
@@ -68,63 +67,32 @@ def replay(nodes: Sequence[Node]) -> Timeline:
         nodes: of the graph, in any order.
 
     Raises:
-        ValueError: a node waits for itself, or for a node that there is not.
+        ValueError: a node waits for itself, or for a node that does not exist.
     """
-    queues, successors = _Queues(nodes), _successors(nodes)
-    waiting, left = [len(set(node.after)) for node in nodes], [len(node.engines) for node in nodes]
-    runs: list[Run] = []
-    for number, count in enumerate(waiting):
-        if not count:
-            queues.enter(number)
-    while (engine := queues.first()) is not None:
-        run = queues.run(engine)
-        runs.append(run)
-        number = run.node
-        left[number] -= 1  # parts that have not run
-        for successor in successors[number]:
-            queues.ready[successor] = max(queues.ready[successor], run.end + nodes[number].gap)
-            waiting[successor] -= not left[number]
-            if not waiting[successor] and not left[number]:
-                queues.enter(successor)
-    if any(left):
-        raise ValueError(f"node {next(k for k, n in enumerate(left) if n)} waits for itself")
-    return Timeline(tuple(runs), max(queues.free.values(), default=0.0))
-
-
-class _Queues:
-    """The engines: when each is free, and which nodes it could run, with when they are ready."""
-
-    def __init__(self, nodes: Sequence[Node]):
-        self.nodes = nodes
-        self.ready = [0.0] * len(nodes)
-        self.free = dict.fromkeys((engine for node in nodes for engine in node.engines), 0.0)
-        self.waiting: dict[str, list[tuple[float, int]]] = {engine: [] for engine in self.free}
-
-    def enter(self, number: int) -> None:
-        """All that a node waited for has ended."""
-        for engine in self.nodes[number].engines:
-            heapq.heappush(self.waiting[engine], (self.ready[number], number))
-
-    def first(self) -> str | None:
-        """The engine that is free first, of the engines that have a node to run."""
-        busy = (engine for engine in self.free if self.waiting[engine])
-        return min(busy, key=self.free.__getitem__, default=None)
-
-    def run(self, engine: str) -> Run:
-        """Run the node, or its part, that was ready first."""
-        _, number = heapq.heappop(self.waiting[engine])
-        node = self.nodes[number]
-        start = max(self.free[engine], self.ready[number])
-        end = start + node.seconds / len(node.engines)
-        self.free[engine] = end + node.gap
-        return Run(number, engine, start, end)
-
-
-def _successors(nodes: Sequence[Node]) -> list[list[int]]:
     successors: list[list[int]] = [[] for _ in nodes]
     for number, node in enumerate(nodes):
-        for predecessor in sorted(set(node.after)):
-            if not 0 <= predecessor < len(nodes):
-                raise ValueError(f"node {number} waits for node {predecessor}, which there is not")
-            successors[predecessor].append(number)
-    return successors
+        for before in set(node.after):
+            if not 0 <= before < len(nodes):
+                raise ValueError(f"node {number} waits for node {before}, which there is not")
+            successors[before].append(number)
+    waiting, ready = [len(set(node.after)) for node in nodes], [0.0] * len(nodes)
+    free = dict.fromkeys((node.engine for node in nodes), 0.0)
+    queues: dict[str, list[tuple[float, int]]] = {engine: [] for engine in free}
+    for number, node in enumerate(nodes):
+        if not waiting[number]:
+            heapq.heappush(queues[node.engine], (0.0, number))
+    runs: list[Run] = []
+    while queued := [engine for engine in free if queues[engine]]:
+        engine = min(queued, key=free.__getitem__)
+        _, number = heapq.heappop(queues[engine])
+        start = max(free[engine], ready[number])
+        runs.append(Run(number, engine, start, start + nodes[number].seconds))
+        free[engine] = runs[-1].end + nodes[number].gap
+        for successor in successors[number]:
+            ready[successor] = max(ready[successor], free[engine])
+            waiting[successor] -= 1
+            if not waiting[successor]:
+                heapq.heappush(queues[nodes[successor].engine], (ready[successor], successor))
+    if any(waiting):
+        raise ValueError(f"node {next(k for k, n in enumerate(waiting) if n)} waits for itself")
+    return Timeline(tuple(runs), max(free.values(), default=0.0))

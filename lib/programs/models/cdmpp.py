@@ -219,7 +219,7 @@ class Cdmpp(nn.Module):
 
     @property
     def of_devices(self) -> nn.ModuleList:
-        """What reads the devices, and all after it."""
+        """The layers that read the devices, and all after them."""
         return nn.ModuleList([self.device, self.decoder])
 
     def forward(self, batch: ProgramBatch) -> Tensor:

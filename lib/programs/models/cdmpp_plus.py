@@ -43,7 +43,7 @@ class LogLatency(nn.Module):
 
 
 class Thresholds(nn.Module):
-    """Which of some thresholds numbers are above: steps that a smooth network finds hard to learn.
+    """Say which thresholds numbers are above: steps that a smooth network finds hard to learn.
 
     A loop that just fits a cache, a stride of one or of two, vectors of four or of eight: what
     decides is on which side of an edge a number is. Edges are quantiles of the training leaves, as
@@ -96,7 +96,7 @@ class Residual(nn.Module):
 
 
 class Layer(nn.Module):
-    """A perceptron for each leaf, which then hears the mean of its program's leaves.
+    """A perceptron for each leaf, which then reads the mean of its program's leaves.
 
     A Transformer in its place is no better, and training takes a third longer.
     """
@@ -173,7 +173,7 @@ class CdmppPlus(nn.Module):
 
     @property
     def of_devices(self) -> nn.ModuleList:
-        """What reads the devices, and all after it."""
+        """The layers that read the devices, and all after them."""
         return nn.ModuleList([self.device, self.on_device, self.norm, self.last])
 
     def forward(self, batch: ProgramBatch) -> Tensor:

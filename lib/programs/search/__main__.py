@@ -24,12 +24,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from lib import settings
 from lib.files.artifacts import write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
@@ -37,17 +35,15 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
-from lib.programs.described import described_programs
-from lib.programs.devices import known_devices, tell
-from lib.programs.inputs import Programs, device_named
+from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
+from lib.programs.inputs import Programs, described_programs, device_named
 from lib.programs.latency.error import calls_of
-from lib.programs.latency.predict import (
-    on_device,
-    predicted_seconds,
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
     predictor_in,
     predictor_settings,
 )
-from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.messages import (
     COST_MODELS,
     NATIVE,
@@ -61,6 +57,7 @@ from lib.programs.messages import (
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
 from lib.runs.code import ROOT
+from lib.settings import Settings
 
 PASSED = (
     *("batch", "task", "budget", "device", "core", "threads", "seed", "cost_model", "limit"),
@@ -73,19 +70,28 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     check_has("--device", args.device)
-    root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    root, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
-    network = args.network or network_of(root.path, args.task)
-    predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
+    network = args.network
+    if not network:  # one of the dataset that calls the task
+        called = calls_of(root.path).items()
+        names = [n for n, tasks in called if any(key.endswith(f".{args.task}") for key in tasks)]
+        if not names:
+            text = (
+                f"no network of {root.path} calls such a task; its tasks.parquet has their hashes"
+            )
+            raise UserError(f"--task {args.task}: {text}")
+        network = min(names)
+    predict = predictor(args, settings) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.task or network) + ("" if args.batch is None else f".b{args.batch}")
     threads = "" if args.threads == 1 else f".{args.threads}t"
-    folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{threads}{kind}"
+    folder = args.outputs / settings.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
     record = SearchRecord(network, args.device, args.cost_model, args.budget)
     with only_writer(args.outputs, folder), started(args, network, folder) as (child, talk):
         follow(child, talk, record, predict, args, folder)
-    write(folder, record)
+    write_json(folder / "search.json", record.as_json())
     print(as_table(record.tasks))
     if lost := warning(record.tasks):
         print(lost, file=sys.stderr)
@@ -103,8 +109,7 @@ def follow(
     """Answer the search's messages until it ends, and note what it finds."""
     scorer, lines, began = None, None, time.monotonic()
     while message := receive(child.stdout):
-        about, arrays = message
-        kind = about["kind"]
+        metadata, kind = message[0], message[0]["kind"]
         reply: dict[str, np.ndarray] = {}
         if kind == "begin":
             began = time.monotonic()
@@ -114,36 +119,35 @@ def follow(
         elif kind == "measured" and scorer:
             learn(scorer, message)
         elif kind == "database":
-            counted = ", ".join(f"{n:,} {why}" for why, n in sorted(about["counts"].items()))
+            counted = ", ".join(f"{n:,} {why}" for why, n in sorted(metadata["counts"].items()))
             print(f"search: begins with {args.database}: {counted or 'no records'}", flush=True)
         else:
-            note(record, about, arrays, time.monotonic() - began)
+            note(record, message, time.monotonic() - began)
         if kind == "plan":
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
-            task = next(task for task in record.tasks if task.task == about["task"])
-            said = f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms"
-            lines.at(sum(len(task.seconds) for task in record.tasks), said)
+            task = next(task for task in record.tasks if task.task == metadata["task"])
+            lines.note(f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms")
+            lines.at(sum(len(task.seconds) for task in record.tasks))
         if kind in ("end", "whole"):
-            write(folder, record)
+            write_json(folder / "search.json", record.as_json())
         answer(reply)
 
 
-def note(
-    record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray], taken: float
-) -> None:
+def note(record: SearchRecord, message: Message, taken: float) -> None:
     """Keep what a message says of the search, ``taken`` seconds after its task's began."""
-    kind = about["kind"]
+    metadata, arrays = message
+    kind = metadata["kind"]
     if kind == "plan":
-        record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
+        record.tasks = [TaskSearch(task["task"], task["calls"]) for task in metadata["tasks"]]
     elif kind == "whole":
-        record.whole, record.difference = about["seconds"], about["difference"]
-        for name, why in about["failed"].items():
+        record.whole, record.difference = metadata["seconds"], metadata["difference"]
+        for name, why in metadata["failed"].items():
             print(f"search: not timed by {name}: {why}", file=sys.stderr)
     else:
-        search = next(search for search in record.tasks if search.task == about["task"])
+        search = next(search for search in record.tasks if search.task == metadata["task"])
         if kind == "begin":
-            search.operators, search.unscheduled = about["operators"], about["unscheduled"]
+            search.operators, search.unscheduled = metadata["operators"], metadata["unscheduled"]
         if kind in ("begin", "round"):
             search.seconds += arrays["seconds"].tolist()
             search.known_at += [round(taken, 3)] * len(arrays["seconds"])
@@ -151,58 +155,36 @@ def note(
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
     """(n,) logarithms of seconds of a message's programs, NaN of programs that cannot be read."""
-    about, arrays = message
-    joined = arrays["joined"].astype(bool)
+    joined = message[1]["joined"].astype(bool)
     logs = np.full(len(joined), np.nan)
     if joined.any():
-        logs[joined] = scorer(programs_of(about, arrays))
+        logs[joined] = scorer(programs_of(message))
     return logs
 
 
 def learn(scorer: Scorer, message: Message) -> None:
     """Give a scorer what was measured of a message's programs."""
-    about, arrays = message
-    joined = arrays["joined"].astype(bool)
+    joined = message[1]["joined"].astype(bool)
     if joined.any():
-        scorer.learn(programs_of(about, arrays), arrays["seconds"][joined])
+        scorer.learn(programs_of(message), message[1]["seconds"][joined])
 
 
-def programs_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Programs:
-    """The programs of a message."""
+def programs_of(message: Message) -> Programs:
+    """The programs of a message, those that can be read."""
+    metadata, arrays = message
     owner = np.zeros(len(arrays["joined"]), np.int64)
-    return described_programs(Path("message"), arrays, [about["task"]], owner)
+    return described_programs(Path("message"), arrays, [metadata["task"]], owner)
 
 
-def write(folder: Path, record: SearchRecord) -> None:
-    """The record, which the report draws."""
-    write_json(folder / "search.json", record.as_json())
-
-
-def predictor(
-    args: argparse.Namespace, chosen: settings.Settings
-) -> Callable[[Programs], np.ndarray]:
-    """What predicts logarithms of seconds on the device."""
-    results = args.outputs / chosen.results
-    ensemble, learned, weights = predictor_in(args.outputs, chosen)
+def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Programs], np.ndarray]:
+    """Return a function that predicts logarithms of seconds on the device."""
+    results = args.outputs / settings.results
+    ensemble, learned, weights = predictor_in(args.outputs, settings)
     devices = known_devices(learned, results, weights)
     device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)
     ensemble = on_device(ensemble, device, results)
     return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
-
-
-def network_of(root: Path, task: str) -> str:
-    """A network of the dataset that calls a task.
-
-    Raises:
-        UserError: none does.
-    """
-    called = calls_of(root).items()
-    names = [name for name, tasks in called if any(key.endswith(f".{task}") for key in tasks)]
-    if not names:
-        advice = "its tasks.parquet has their hashes"
-        raise UserError(f"--task {task}: no network of {root} calls such a task; {advice}")
-    return min(names)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What predicts for a search in somebody else's process: reads messages, and answers them.
+"""A process that predicts for a search in another one: it reads messages, and answers them.
 
     python -m lib.programs.search.answers --device avx2
 
@@ -15,7 +15,7 @@ from typing import BinaryIO
 import torch
 
 from lib.files.errors import one_line_errors
-from lib.programs.latency.predict import predictor_settings
+from lib.programs.latency.predictor import predictor_settings
 from lib.programs.messages import receive, send
 from lib.programs.search.__main__ import learn, parser, predictor, scores
 from lib.programs.search.scorer import Predict, Scorer
@@ -27,8 +27,8 @@ def main() -> None:
     os.dup2(2, 1)  # what is printed is no message
     args = parser().parse_args(["--task", "", *sys.argv[1:]])
     torch.set_num_threads(1)
-    _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
-    answer(predictor(args, chosen), sys.stdin.buffer, writing)
+    _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    answer(predictor(args, settings), sys.stdin.buffer, writing)
 
 
 def answer(predict: Predict, reading: BinaryIO, writing: BinaryIO) -> None:

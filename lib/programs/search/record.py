@@ -40,7 +40,7 @@ class TaskSearch:
 
     @property
     def discarded(self) -> int:
-        """How many measured programs are of no use: they do not run, or compute something else."""
+        """Number of measured programs of no use: they do not run, or compute something else."""
         return int(np.isnan(np.array(self.seconds, np.float64)).sum())
 
     @property
@@ -110,7 +110,7 @@ def as_table(tasks: Sequence[TaskSearch]) -> str:
 
 
 def warning(tasks: Sequence[TaskSearch]) -> str:
-    """Which tasks have lost all their programs, in one line; nothing if none has."""
+    """Name the tasks that have lost all their programs, in one line; nothing if none has."""
     lost = [task for task in tasks if task.seconds and task.discarded == len(task.seconds)]
     if not lost:
         return ""
@@ -120,7 +120,7 @@ def warning(tasks: Sequence[TaskSearch]) -> str:
 
 
 def summary(record: SearchRecord) -> str:
-    """How long the network takes, beside what else can run it, in one line."""
+    """Say how long the network takes, and with other frameworks, in one line."""
     text = f"programs {1e3 * sum(task.calls * task.fastest for task in record.tasks):.3g} ms"
     if record.whole:
         seconds = record.whole[OURS]

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lib.programs.adapt.case import pooled_rows
 from lib.programs.inputs import Programs
+from lib.programs.pooled import pooled_rows
 
 FEWEST = 4  # measured programs that are corrected by
 Predict = Callable[[Programs], np.ndarray]

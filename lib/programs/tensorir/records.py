@@ -41,11 +41,8 @@ TABLES = {
     },
     "networks": {"network": "text", "family": "text", "task": "integer", "calls": "integer"},
     "programs": {
-        "task": "integer",
-        "schedule": "text",
-        "round": "integer",
-        "leaves": "integer",
-        "nodes": "integer",
+        **{"task": "integer", "schedule": "text"},
+        **dict.fromkeys(("round", "leaves", "nodes"), "integer"),
     },
     "nodes": dict.fromkeys(COLUMNS, "integer"),
     "leaves": {**dict.fromkeys(FEATURES, "number"), "position": "integer"},
@@ -89,7 +86,7 @@ RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
     "latencies": {"seconds": TIME, "again": TIME, "flags": (pl.Int8, 0, DISAGREE | SLOW)},
     "unscheduled": {"seconds": TIME},
 }
-KEYS = {  # what tells the rows of a table apart
+KEYS = {  # columns by which the rows of a table differ
     "tasks": ("task",),
     "networks": ("network", "task"),
     "programs": ("task", "schedule"),
@@ -100,7 +97,7 @@ KEYS = {  # what tells the rows of a table apart
 
 @dataclass(frozen=True)
 class Programs:
-    """What a root holds.
+    """The contents of a root.
 
     Attributes:
         about: ``dataset.json``; ``about["devices"]`` is a list of what each device is.
@@ -161,12 +158,12 @@ def read_programs(root: Path) -> Programs:
 
 
 def table_path(root: Path, name: str) -> Path:
-    """Where a table is."""
+    """Path of a table."""
     return root / f"{name}.parquet"
 
 
 def is_general(device: Mapping[str, Any]) -> bool:
-    """Whether a device has measured networks as PyTorch has them, with weights in the caches.
+    """Return whether a device has measured networks as PyTorch has them, their weights cached.
 
     Others have measured networks as they are deployed, and say so. (Those of the bundled data do
     not: of these, the ones that programs were compiled for by their processor's own name.)
@@ -207,7 +204,7 @@ def _starts(counts: pl.Series) -> np.ndarray:
 
 
 def _checked_devices(path: Path, about: dict[str, Any]) -> int:
-    """How many devices there are; each is of a known kind."""
+    """Return the number of devices; each is of a known kind."""
     devices = expect(about, {"devices": [DEVICE]}, path)["devices"]
     if not 0 < len(devices) <= MOST_DEVICES:
         raise DataError(path, "devices", len(devices), f"1 to {MOST_DEVICES} of them")
@@ -234,10 +231,17 @@ def _checked_devices(path: Path, about: dict[str, Any]) -> int:
 def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) -> None:
     """Numbers are in their ranges, as they are kept; names can be written into tables of results;
     rows have keys of their own."""
-    ranges = _ranges(tables, devices)
+    rows = {name: len(table) for name, table in tables.items()}
+    task, device = (pl.Int64, 0, rows["tasks"] - 1), (pl.Int64, 0, devices - 1)
+    links = {
+        "networks": {"task": task},
+        "programs": {"task": task, **{n: (pl.Int64, 1, rows[n]) for n in ("leaves", "nodes")}},
+        "latencies": {"program": (pl.Int64, 0, rows["programs"] - 1), "device": device},
+        "unscheduled": {"task": task, "device": device},
+    }
     for name, table in tables.items():
         path = table_path(root, name)
-        for column, (kind, least, most) in ranges[name].items():
+        for column, (kind, least, most) in (RANGES[name] | links.get(name, {})).items():
             converted = table[column].cast(kind, strict=False)
             right = converted.is_between(least, most).fill_null(False) | table[column].is_null()
             _check_all(path, table, [column], right, f"{least:,} to {most:,}")
@@ -255,19 +259,6 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
             raise DataError(table_path(root, "programs"), column, count, f"{there} in all")
 
 
-def _ranges(tables: Mapping[str, pl.DataFrame], devices: int) -> dict[str, dict[str, tuple]]:
-    """``RANGES``, and those of numbers that point at the rows of other tables or count them."""
-    rows = {name: len(table) for name, table in tables.items()}
-    task, device = (pl.Int64, 0, rows["tasks"] - 1), (pl.Int64, 0, devices - 1)
-    links = {
-        "networks": {"task": task},
-        "programs": {"task": task, **{n: (pl.Int64, 1, rows[n]) for n in ("leaves", "nodes")}},
-        "latencies": {"program": (pl.Int64, 0, rows["programs"] - 1), "device": device},
-        "unscheduled": {"task": task, "device": device},
-    }
-    return {name: RANGES[name] | links.get(name, {}) for name in tables}
-
-
 def _check_all(
     path: Path, table: pl.DataFrame, columns: Sequence[str], right: pl.Series, expected: str
 ) -> None:
@@ -279,7 +270,7 @@ def _check_all(
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text can stand in tables of results, with other names in one cell."""
+    """Return whether a text can stand in tables of results, with other names in one cell."""
     return 0 < len(text) <= LONGEST_NAME and text.isprintable() and " " not in text
 
 

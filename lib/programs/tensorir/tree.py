@@ -48,7 +48,7 @@ class Forest:
 
     @property
     def nodes(self) -> int:
-        """How many there are in all trees."""
+        """Number of nodes of all trees."""
         return len(self.depth)
 
     @property
@@ -79,7 +79,7 @@ def from_nodes(nodes: Sequence[tuple[int, int, int, int, int]]) -> Forest:
 
 
 def fault(forest: Forest) -> tuple[str, str] | None:
-    """What makes the arrays no trees: a column, and what is wrong; ``None`` if they are trees."""
+    """Return why the arrays are no trees: a column, and its fault; ``None`` if they are trees."""
     n, starts = forest.nodes, forest.starts
     if any(getattr(forest, name).shape != (n,) for name in COLUMNS):
         return "depth", "columns of different lengths"
@@ -101,11 +101,6 @@ def fault(forest: Forest) -> tuple[str, str] | None:
         return "kind", "a loop without a body"
     if (forest.extent < 1).any() or (forest.extent[leaf] != 1).any():
         return "extent", "iterations below 1, or a leaf with several"
-    return _row_fault(forest, leaf)
-
-
-def _row_fault(forest: Forest, leaf: np.ndarray) -> tuple[str, str] | None:
-    """Rows must be 0, 1, ... once each among the leaves of every tree."""
     if (forest.row < NO_ROW).any() or (forest.row[~leaf] != NO_ROW).any():
         return "row", "a loop with features"
     nodes = forest.leaves

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from lib.collect.tvm import plan, raw
-from lib.collect.tvm.networks import TEST
 from lib.files.artifacts import write_json
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS
@@ -19,6 +18,7 @@ DEVICES = [["sse2", "x86-64"], ["avx2", "core-avx2"], ["avx512", "skylake-avx512
 SHAPES = ([[["0"], [["x"]], "x"]], [[["x"]]], [["x"], [["x"], "0"], "x"])
 REFERENCE = 2e-5  # seconds
 VISITS = 10  # readings a program
+TESTED = "resnet50.w32_s64.b1"  # a network of the test
 
 
 def task_name(k: int) -> str:
@@ -26,26 +26,27 @@ def task_name(k: int) -> str:
     return f"{zlib.crc32(str(k).encode()):08x}{k:08x}"
 
 
-def write_task(work: Path, k: int, distinct: int = 48, flops: float = 1e6) -> str:
+def write_task(work: Path, k: int, distinct: int = 48, split: str = "train") -> str:
     """One task; returns its hash."""
     name = task_name(k)
-    about = {
+    metadata = {
         "task": name,
         "operators": "conv2d_add_relu" if k % 2 else "matmul3",
         "arguments": [{"shape": [4, 8], "dtype": "float32"}],
-        "flops": flops,
+        "split": split,
+        "flops": 1e6,
         "distinct": distinct,
         "sampled": 48,
         "module": "{}",
     }
-    write_json(work / "tasks" / f"{name}.json", about)
+    write_json(plan.task_path(work, name), metadata)
     return name
 
 
 def write_network(work: Path, name: str, tasks: dict[str, int]) -> None:
     """One network that calls tasks."""
     rows = [{"task": task, "calls": calls} for task, calls in sorted(tasks.items())]
-    write_json(work / "networks" / f"{name}.json", {"network": name, "sources": "", "tasks": rows})
+    write_json(plan.network_path(work, name), {"network": name, "tasks": rows})
 
 
 def write_raw(
@@ -92,10 +93,10 @@ def write_raw(
 
 def write_work(work: Path, tasks: int = 12, rounds: int = 2) -> list[str]:
     """A work folder: tasks 0 to 2 are called by a network of the test, the last is searched."""
-    names = [write_task(work, k) for k in range(tasks)]
-    write_network(work, TEST[0], {names[0]: 2, names[1]: 1, names[2]: 1})
+    splits = ["test"] * 3 + ["train"] * (tasks - 4) + ["search"]
+    names = [write_task(work, k, split=split) for k, split in enumerate(splits)]
+    write_network(work, TESTED, {names[0]: 2, names[1]: 1, names[2]: 1})
     write_network(work, "mlp.w8_l1.b1", dict.fromkeys(names[2:], 1))
-    write_json(work / plan.PLAN, {"search": names[-1:]})
     for turn in range(rounds):
         for k, name in enumerate(names[:-1]):
             write_raw(work, "main", turn, name)

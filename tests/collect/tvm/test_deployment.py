@@ -18,17 +18,15 @@ from torch import nn
 from torch.nn import functional
 
 from lib.collect.tvm import rivals as rivals_module
-from lib.collect.tvm import running, timing
+from lib.collect.tvm import running
 from lib.collect.tvm.agreement import difference, same
-from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
-from lib.collect.tvm.features import disagreement, features, tree_of
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
-from lib.collect.tvm.networks import Network
+from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.rivals import rivals
 from lib.collect.tvm.search import best_of
 from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
@@ -65,6 +63,14 @@ MORE = {
     ),
     "a norm after a transposed convolution": lambda: (
         normed(nn.ConvTranspose2d(4, 6, 3)),
+        image(),
+    ),
+    "a transposed convolution after one": lambda: (
+        nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.ConvTranspose2d(6, 4, 2, 2)),
+        image(),
+    ),
+    "a convolution of volumes after one of images": lambda: (
+        Does(lambda a, b, x: b(a(x).unsqueeze(1)), nn.Conv2d(4, 6, 3), nn.Conv3d(1, 2, 3)),
         image(),
     ),
     "a norm of what others read": lambda: (
@@ -139,22 +145,6 @@ def test_packed_weights_change_the_time_and_not_the_result(drawn):
                 assert {k for k in range(len(before)) if before[k] != after[k]} <= {*part.writes}
                 for read, written in zip(part.reads, part.writes, strict=True):
                     assert np.prod(before[read]) == np.prod(after[written])
-
-
-def test_what_a_predictor_reads_is_the_program_without_packing(drawn):
-    for _, _, programs in drawn:
-        for program, rows in zip(programs, features(programs), strict=True):
-            assert disagreement(tree_of(program.mod), rows) is None
-
-
-def test_copies_of_arguments_take_turns(monkeypatch):
-    ran = []
-    library = {"f0": lambda x: ran.append(x)}
-    runs = [timing.Run(library, "f0", [("a",), ("b",), ("c",)])]
-    watch = timing.Stopwatch(runs, [], lambda _: None, timing.Readings(1))
-    watch._taken(0, 4)
-    watch._taken(0, 1)
-    assert ran == ["a", "b", "c", "a", "b"]
 
 
 def test_a_library_runs_without_this_project(network, drawn, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
 from lib.files.errors import UserError
-from lib.programs.tensorir.records import DISAGREE, TABLES, read_programs, table_path
+from lib.programs.tensorir.records import DISAGREE, read_programs
 from tests.collect.tvm.builders import (
     task_name,
     write_network,
@@ -94,15 +94,6 @@ def test_the_same_device_again_is_a_second_process(work, later, tmp_path, scale,
     assert set(found["flags"]) == {flag} and len(found) == 9
 
 
-def test_a_task_that_comes_to_the_test_leaves_training(work, later, tmp_path):
-    export(work, tmp_path / "root")
-    write_network(later, "bert.w128_t64.b1", {task_name(7): 1})
-    write_raw(later, "main", 2, task_name(8))
-    export(later, tmp_path / "root", add=True)
-    tasks = read_programs(tmp_path / "root").tasks
-    assert tasks.filter(pl.col("task") == task_name(7))["split"].item() == "test"
-
-
 def test_what_the_work_folder_lacks_is_not_lost_by_mistake(work, later, tmp_path):
     export(work, tmp_path / "root")
     before = files(tmp_path / "root")
@@ -110,8 +101,3 @@ def test_what_the_work_folder_lacks_is_not_lost_by_mistake(work, later, tmp_path
     with pytest.raises(UserError, match="has 68 programs that "):
         export(later, tmp_path / "root")
     assert files(tmp_path / "root") == before
-
-
-def test_every_table_is_written(work, tmp_path):
-    export(work, tmp_path / "root")
-    assert all(table_path(tmp_path / "root", name).exists() for name in TABLES)

@@ -1,15 +1,30 @@
-"""Which jobs are done, and in which order."""
+"""Which jobs are done, in which order, on which instruction sets; which are done once more."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
 from lib.collect.tvm import plan, raw
+from lib.collect.tvm.__main__ import check_devices, remember
+from lib.files import processor
 from lib.files.artifacts import write_json
 from lib.files.errors import DataError, UserError
-from tests.collect.tvm.builders import task_name, write_network, write_raw, write_task
+from tests.collect.tvm.builders import (
+    REFERENCE,
+    VISITS,
+    task_name,
+    write_network,
+    write_raw,
+    write_task,
+    write_work,
+)
+from tests.stages import REPOSITORY
 
-ABOUT = {
+METADATA = {
     "distinct": 36,
     "sampled": 48,
     "flops": 1e6,
@@ -23,14 +38,11 @@ ABOUT = {
         ({}, True),
         ({"distinct": 35}, False),
         ({"flops": 1e4}, False),
-        ({"flops": 2e9}, False),
-        ({"arguments": [{"shape": [25_000_001], "dtype": "float32"}]}, False),
         ({"arguments": [{"shape": [12_500_001], "dtype": "int64"}]}, False),
-        ({"arguments": [{"shape": [25_000_000], "dtype": "float32"}]}, True),
     ],
 )
 def test_tasks_that_are_tiny_or_slow_or_have_few_schedules_are_passed_over(change, measured):
-    assert plan.eligible(ABOUT | change) is measured
+    assert plan.eligible(METADATA | change) is measured
 
 
 def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process():
@@ -48,18 +60,14 @@ def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process():
 
 
 def test_other_phases_come_when_asked_for():
-    tasks = [task_name(k) for k in range(3)]
-    found = list(plan.chunks(["search", "plain"], range(1), tasks, tasks[:1]))
-    jobs = [job for chunk in found for job in chunk]
-    assert jobs == [("search", 0, tasks[0]), *(("plain", 0, t) for t in sorted(tasks))]
-
-
-def test_a_share_of_the_first_round_that_is_asked_for_is_timed_on_two_threads():
     tasks = [task_name(k) for k in range(200)]
-    found = list(plan.chunks(["threads"], range(1, 3), tasks, []))
+    found = list(plan.chunks(["search", "plain", "threads"], range(1, 3), tasks, tasks[:1]))
     jobs = [job for chunk in found for job in chunk]
-    assert {(phase, turn) for phase, turn, _ in jobs} == {("threads", 1)}
-    assert 30 <= len(jobs) <= 70
+    by_phase = {phase: [job for job in jobs if job[0] == phase] for phase in raw.PHASES}
+    assert by_phase["search"] == [("search", turn, tasks[0]) for turn in (1, 2)]
+    assert by_phase["plain"] == [("plain", 0, task) for task in sorted(tasks)]
+    assert {turn for _, turn, _ in by_phase["threads"]} == {1}
+    assert 30 <= len(by_phase["threads"]) <= 70 and not by_phase["main"]
 
 
 def test_what_is_done_or_given_up_is_not_done_again(tmp_path):
@@ -74,20 +82,21 @@ def test_what_is_done_or_given_up_is_not_done_again(tmp_path):
     ]
 
 
-def test_tasks_for_searching_are_remembered_and_kept_from_everything_else(tmp_path):
-    tasks = [write_task(tmp_path, k) for k in range(50)]
-    write_network(tmp_path, "mlp.w8", dict.fromkeys(tasks, 1))
-    about = plan.tasks_of(tmp_path)
-    found = plan.searched(tmp_path, about, excluded=set(tasks[:5]))
-    assert len(found) == plan.SEARCHED and not set(found) & set(tasks[:5])
-    write_task(tmp_path, 50)
-    assert plan.searched(tmp_path, plan.tasks_of(tmp_path), set()) == found
+def test_bundled_networks_are_written_with_their_tasks(tmp_path):
+    assert plan.write_bundled(tmp_path, ["mlp.w256*", "no_such*"]) == ["mlp.w256_l3.b1"]
+    assert plan.write_bundled(tmp_path, ["no_such*"]) == []
+    (calls,) = plan.networks_of(tmp_path).values()
+    tasks = plan.tasks_of(tmp_path)
+    assert {*calls} == {*tasks} and all("module" not in metadata for metadata in tasks.values())
+    measured, search = plan.eligible_tasks(tmp_path, ["mlp.w256_l3.b1"])
+    assert measured and not search
 
 
-def test_networks_without_a_task_to_measure_are_one_line(tmp_path):
-    write_network(tmp_path, "mlp.w8", {write_task(tmp_path, 0, distinct=1): 1})
-    with pytest.raises(UserError, match="enough schedules"):
-        plan.chosen_tasks(tmp_path, ["mlp.w8"])
+def test_tasks_for_searching_are_kept_from_everything_else(tmp_path):
+    one = write_task(tmp_path, 0)
+    two = write_task(tmp_path, 1, split="search")
+    write_network(tmp_path, "mlp.w8", dict.fromkeys((one, two), 1))
+    assert plan.eligible_tasks(tmp_path, ["mlp.w8"]) == ([one], [two])
 
 
 def test_tasks_that_a_file_names_are_measured_and_no_others(tmp_path):
@@ -97,16 +106,57 @@ def test_tasks_that_a_file_names_are_measured_and_no_others(tmp_path):
     path.write_text(f"# chosen\n\nconv2d_add.{tasks[2]}\n{tasks[0]}\n{task_name(99)}\n")
     named = plan.named_tasks(path)
     assert named == [tasks[2], tasks[0], task_name(99)]
-    assert plan.chosen_tasks(tmp_path, ["mlp.w8"], named) == sorted([tasks[2], tasks[0]])
+    assert plan.eligible_tasks(tmp_path, ["mlp.w8"], named)[0] == sorted([tasks[2], tasks[0]])
     with pytest.raises(UserError, match="no task of these networks among those that were named"):
-        plan.chosen_tasks(tmp_path, ["mlp.w8"], [task_name(99)])
-
-
-@pytest.mark.parametrize("line", ["conv2d", "conv2d.12", "0123456789ABCDEF", "a b"])
-def test_a_line_that_names_no_task_is_told(tmp_path, line):
-    path = tmp_path / "tasks.txt"
-    path.write_text(f"{task_name(1)}\n{line}\n")
+        plan.eligible_tasks(tmp_path, ["mlp.w8"], [task_name(99)])
+    path.write_text("conv2d.12")
     with pytest.raises(DataError, match="16 hexadecimal digits"):
         plan.named_tasks(path)
-    with pytest.raises(DataError, match=r"none\.txt"):
-        plan.named_tasks(tmp_path / "none.txt")
+
+
+SLOW = np.full(VISITS, REFERENCE * (1.01 + plan.SLOWNESS))
+
+
+def test_slow_jobs_are_done_once_more_and_no_other(tmp_path):
+    """A job is slow if all of its moments were, beside those of the same processor."""
+    names = write_work(tmp_path)
+    other = "Intel Xeon (family 6, model 1)"
+    write_raw(tmp_path, "main", 0, names[0], reference=SLOW)
+    write_raw(tmp_path, "again", 1, names[3], reference=SLOW)
+    write_raw(tmp_path, "main", 1, names[5], reference=2 * SLOW, processor=other)
+    for k in (6, 7, 8):
+        write_raw(tmp_path, "main", 0, names[k], processor=other, reference=SLOW)
+    now_and_then = np.where(np.arange(VISITS) == 2, REFERENCE, SLOW)
+    write_raw(tmp_path, "main", 0, names[4], reference=now_and_then)
+    here = "AMD EPYC (family 26, model 2)"
+    slow = plan.slow_jobs(tmp_path, ["main", "again"], here)
+    assert slow == {("main", 0, names[0]), ("again", 1, names[3])}
+    assert plan.slow_jobs(tmp_path, ["main"], other) == {("main", 1, names[5])}
+    jobs = [("main", 0, name) for name in names[:-1]]
+    assert plan.to_do(tmp_path, jobs) == []
+    assert plan.to_do(tmp_path, jobs, slow) == [("main", 0, names[0])]
+    raw.failed(tmp_path, "main", 0, names[0]).touch()
+    assert plan.to_do(tmp_path, jobs, slow) == []
+
+
+def test_a_processor_measures_the_instruction_sets_that_it_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu sse sse2 avx avx2 fma\n")
+    check_devices(["native", "sse2", "avx2"])
+    with pytest.raises(UserError, match="--devices avx512: this processor has no avx512"):
+        check_devices(["sse2", "avx512"])
+    with pytest.raises(UserError, match="--devices neon: choose from native, sse2, avx2, avx512"):
+        check_devices(["neon"])
+
+
+def test_a_folder_is_for_the_devices_that_it_began_with(tmp_path):
+    for _ in range(2):
+        remember(tmp_path / "work" / "devices.json", "native")
+    with pytest.raises(UserError, match=r"--devices avx2: .*work measures native; another"):
+        remember(tmp_path / "work" / "devices.json", "avx2")
+
+
+def test_a_collection_needs_nothing_that_its_environment_lacks():
+    """Among what it does not list is polars, which the tables of a dataset are read by."""
+    code = "import sys; sys.modules['polars'] = None; import lib.collect.tvm.__main__"
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

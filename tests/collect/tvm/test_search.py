@@ -11,6 +11,7 @@ import io
 import json
 import mmap
 import os
+import re
 import signal
 import sys
 import time
@@ -26,14 +27,15 @@ import tvm_ffi
 
 from lib.collect.tvm import compiler, running, timing
 from lib.collect.tvm import search as half
-from lib.collect.tvm.agreement import same, varied
-from lib.collect.tvm.asked import named
+from lib.collect.tvm.agreement import same
 from lib.collect.tvm.compiler import Sampler
-from lib.collect.tvm.database import RECORDS, TuningDatabase
+from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import LIBRARY
-from lib.files.errors import UserError
+from lib.collect.tvm.networks import named
+from lib.collect.tvm.plan import bundled
+from lib.files.errors import DataError, UserError
 from lib.programs.messages import OURS, receive, send
 
 MINE = """
@@ -42,20 +44,6 @@ import torch
 def network(batch=2):
     inner = torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)
     return torch.nn.Sequential(*inner), (torch.randn(batch, 64),)
-"""
-
-
-NORMALIZED = """
-import torch
-from torch import nn
-
-class Root(nn.Module):
-    def forward(self, x):
-        return x.sqrt()
-
-def network(batch=1):
-    layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GroupNorm(2, 8), Root()
-    return nn.Sequential(*layers), (torch.randn(batch, 3, 8, 8),)
 """
 
 
@@ -84,13 +72,6 @@ def test_measurements_are_kept_in_their_order(task, tmp_path):
     again = TuningDatabase(tmp_path, "avx2")
     np.testing.assert_array_equal(again.measured(task), [3.0, 1.0, np.nan])
     assert [seconds for _, seconds in again.programs(task)] == [1.0, 3.0]
-
-
-def test_what_older_databases_say_of_a_program_that_does_not_run(task, tmp_path):
-    TuningDatabase(tmp_path, "avx2").add(task, Sampler(task, 1).draw(1)[0], 1e10)
-    database = TuningDatabase(tmp_path, "avx2")
-    np.testing.assert_array_equal(database.measured(task), [np.nan])
-    assert database.programs(task) == [] and len(database.tvm) == 0
 
 
 def test_records_of_another_target_or_task_do_not_count(mine, tmp_path):
@@ -140,19 +121,30 @@ def test_a_search_begins_with_what_another_database_has_of_its_tasks(mine, task,
     assert sorted(TuningDatabase(tmp_path / "ours", "avx2").measured(task)) == [1.0, 3.0]
 
 
-def test_what_a_kill_left_of_another_database_is_taken_later(task, tmp_path):
+def test_records_that_link_code_are_refused_counted_and_not_kept(task, tmp_path):
+    """As ``pragma_import_llvm`` does, whose constructors run in the process that compiles it."""
     theirs = TuningDatabase(tmp_path / "theirs", "avx2")
-    first, second, third = Sampler(task, 1).draw(3)
-    for schedule, seconds in ((first, 3.0), (second, 2.0)):
-        theirs.add(task, schedule, seconds)
+    good, bad = Sampler(task, 1).draw(2)
+    theirs.add(task, good, 1.0)
+    bad.annotate(bad.get_sblock(named_block(bad.mod)), "pragma_import_llvm", "code")
+    theirs.add(task, bad, 0.5)
     ours = TuningDatabase(tmp_path / "ours", "avx2")
-    ours.add(task, first, 3.0)  # and was killed, ...
-    ours.add(task, third, 1.0)  # ... or searched before it began with theirs
-    assert ours.begin_with(tmp_path / "theirs", [task]) == {"known already": 1, "taken": 1}
-    assert ours.measured(task) == [3.0, 1.0, 2.0]
+    counts = ours.begin_with(tmp_path / "theirs", [task])
+    assert counts == {"with pragma_import_llvm": 1, "taken": 1} and ours.measured(task) == [1.0]
+    for use in (
+        lambda: TuningDatabase(tmp_path / "theirs", "avx2"),
+        lambda: fastest_programs(tmp_path / "theirs", [task]),
+    ):
+        with pytest.raises(DataError, match="pragma_import_llvm, expected what MetaSchedule"):
+            use()
 
 
-def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:
+def named_block(module) -> str:
+    """The name of a block of a program."""
+    return re.search(r'sblock\("(\w+)"\)', module.script())[1]
+
+
+def run(monkeypatch, mine: str, folder: Path, budget: int, *more: str) -> list[tuple[dict, dict]]:
     """A search; what it says. It is answered that all programs are equally fast."""
     heard = []
     reading, writing = io.BytesIO(), io.BytesIO()
@@ -166,7 +158,8 @@ def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, d
         return {"logs": np.zeros(len(arrays.get("joined", ())))}
 
     monkeypatch.setattr(half.Talk, "tell", tell)
-    words = [str(folder), mine, "--budget", str(budget), "--core", "0", "--device", "avx2"]
+    monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
+    words = [str(folder), mine, "--budget", str(budget), "--core", "0", "--device", "avx2", *more]
     monkeypatch.setattr(sys, "argv", ["search", *words])
     monkeypatch.setattr(half.sys, "stdin", SimpleNamespace(buffer=reading))
     monkeypatch.setattr(half.os, "dup2", lambda *_: None)
@@ -225,21 +218,6 @@ def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
 @pytest.fixture(scope="module")
 def clock():
     return running.clock_on(None)
-
-
-def test_schedules_of_programs_that_give_nan_are_kept(tmp_path, clock):
-    """A variance is the network's own, and is positive; NaN is equal to NaN."""
-    (tmp_path / "mine.py").write_text(NORMALIZED)
-    found = imported(named(f"{tmp_path / 'mine.py'}:network", None))
-    graph = graph_of(found)
-    for k, task in enumerate(graph.tasks):
-        own = varied(found.arguments(f for f, j in graph.functions.items() if j == k), 0)
-        modules = [task, *(one.mod for one in Sampler(task, 1).draw(2))]
-        seconds, checks = running.time_programs(
-            running.Batch("0", modules, ["sse2"], clock, own, 60)
-        )
-        assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
-    assert np.isnan(found.expected[0]).any() and not np.isnan(found.expected[0]).all()
 
 
 def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
@@ -301,11 +279,14 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     assert fault is not out_of_time or 0 < LEFT[0] <= 60
 
 
-def test_a_task_is_found_in_the_network_as_it_is_deployed_or_else_as_it_is(mine):
-    found = []
-    for deployed in (True, False):
-        task = compiler.hash_of(graph_of(imported(named(mine, None), deployed=deployed)).tasks[0])
-        _, graph = half.asked(SimpleNamespace(network=mine, batch=None, task=task))
-        assert half.chosen_tasks(graph, task) == [0]
-        found.append(task)
-    assert found[0] != found[1]  # weights may be packed in one of them
+def test_a_task_of_a_network_or_of_the_bundled_data_is_searched_alone(monkeypatch, mine, tmp_path):
+    bundled_task = min(bundled()[1])
+    own = compiler.hash_of(graph_of(imported(named(mine, None), deployed=True)).tasks[1])
+    searched = []
+    monkeypatch.setattr(half.Search, "task", lambda self, module, *_: searched.append(module))
+    for task in (bundled_task, own):
+        heard = run(monkeypatch, mine, tmp_path, 8, "--task", task)
+        assert [about["kind"] for about, _ in heard] == ["plan"]
+    assert [compiler.hash_of(module) for module in searched] == [bundled_task, own]
+    with pytest.raises(UserError, match=f"--task {'f' * 16}: not a task of .*mine"):
+        run(monkeypatch, mine, tmp_path, 8, "--task", "f" * 16)

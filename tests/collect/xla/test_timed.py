@@ -15,7 +15,8 @@ pytest.importorskip("jax", reason="needs JAX, see lib/collect/xla/requirements.t
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla.timed import ROUNDS, Module
+from lib.collect.xla.bench import Module
+from lib.collect.xla.timed import ROUNDS
 from lib.tpugraphs.constrain import constrained
 from lib.tpugraphs.schema_pb2 import HloModuleProto
 
@@ -51,6 +52,16 @@ def test_a_layout_that_is_set_is_in_the_compiled_program():
 def run(folder: Path) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "lib.collect.xla.timed", str(folder)]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+
+
+def test_a_module_that_calls_lapack_is_timed(tmp_path):
+    """In a process that has lowered no such call: XLA ended it by signal 11."""
+    ones = jnp.ones((8, 8)) + 8 * jnp.eye(8), jnp.ones((8, 4))
+    made = module(lambda x, y: jnp.linalg.solve(x, y), *ones)
+    (tmp_path / "0.pb").write_bytes(made.SerializeToString())
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "rounds.json").read_text())["rounds"][0]) == ROUNDS
 
 
 def test_modules_are_timed_and_one_that_computes_something_else_is_not(tmp_path):

@@ -13,7 +13,6 @@ from lib.compiler.cpu.moves import (
     MOST,
     PAGE,
     SETS,
-    WALK_FEATURES,
     WAYS,
     locality,
     walk,
@@ -71,38 +70,11 @@ def test_lines_that_are_gone(shape, order, read):
         ]
 
 
-def test_a_row_that_stays_a_row_meets_each_line_once():
-    assert locality((8, 16, 64), (2, 1, 0), (2, 1, 0), (2, 0, 1), 4) == [0.0] * len(
-        LOCALITY_FEATURES
-    )
-
-
 def test_sizes_that_are_powers_of_two_share_sets():
     """64 rows of 4 KiB fall into one set, 64 rows of 4 KiB and a line into all of them."""
     even, odd = (locality((64, width), (1, 0), (1, 0), (0, 1), 4) for width in (1024, 1040))
     assert even[1] == 1.0 and odd[1] == 0.0
     assert even[-3] == log2(64) / 3 and odd[-3] == 0.0
-
-
-def test_a_walk_that_fits_no_cache():
-    assert locality((MOST, 2, 4), (2, 1, 0), (2, 1, 0), (0, 1, 2), 4)[1:4] == [1.0] * 3
-
-
-def named(shape, order, path):
-    return dict(zip(WALK_FEATURES, walk(shape, order, path, 4), strict=True))
-
-
-def test_a_walk_in_the_order_that_a_tensor_lies_in():
-    result = named((64, 128), (1, 0), (1, 0))
-    assert (result["stride"], result["second_stride"]) == (0, 7 / 8)
-    assert (result["size"], result["second_size"]) == (7 / 8, 6 / 8)
-    assert result["places"] == 0, "the rest of a line comes at once"
-
-
-def test_a_walk_that_jumps():
-    result = named((64, 128), (0, 1), (1, 0))
-    assert (result["stride"], result["second_stride"]) == (6 / 8, 0)
-    assert result["places"] == 7 / 8, "128 columns before the rest of a line"
 
 
 @given(st.permutations(range(3)), st.permutations(range(3)))

@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 
 from lib.compiler.cpu.effects import Reason
-from lib.compiler.cpu.tables import UNSET, ProgramTables
-from lib.compiler.graph import TensorGraph
 from tests.compiler.builders import (
     OTHER,
     PLAIN,
@@ -20,13 +18,6 @@ from tests.compiler.builders import (
     resolved,
     told_effects,
 )
-
-
-def test_nothing_configured_and_nothing_changed_copies_nothing():
-    made, nodes = network()
-    configurable = [nodes["first"], nodes["second"]]
-    both = told_effects(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
-    assert both == [{"copies": set(), "off_layout": set()}] * 2
 
 
 def test_an_output_alone_is_turned_back_by_who_reads_it():
@@ -51,37 +42,11 @@ def test_a_parameter_is_copied_there_and_back():
     }
 
 
-def test_a_layout_of_another_rank_is_left_out():
-    made, nodes = network()
-    plain, odd = told_effects(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
-    assert plain == odd
-
-
 def test_a_layout_that_is_no_permutation_is_told():
     made, nodes = network()
     configured = [[((), (), ())], [((), (3, 3, 1, 0), ())]]
     none, odd = told_effects(made, [nodes["first"]], configured)
     assert (odd["copies"], odd["off_layout"]) == (none["copies"], {(nodes["first"], (), 1)})
-
-
-def test_dimensions_of_one_element_do_not_count():
-    made = Builder()
-    x = made.add("parameter", (1, 64, 1, 16))
-    node = made.convolution((1, 64, 1, 16), x, made.add("parameter", (1, 1, 16, 16)))
-    result = told_effects(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
-    assert result[1] == {"copies": set(), "off_layout": set()}
-
-
-def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
-    for odd in ({}, {"operand": True, "permutation": (0, 0)}):
-        made = Builder()
-        x = made.add("parameter", (32, 64))
-        named = {f"dimensions_{d}": v for d, v in enumerate(odd.get("permutation", (1, 0)))}
-        turned = made.add("transpose", (64, 32), *([x] if odd else []), **named)
-        node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
-        _, result = told_effects(made, [node], [[((), (), ())], [((), (0, 1), ())]])
-        assert {copy[0] for copy in result["copies"]} <= {x, turned}
-        assert result["copies"]
 
 
 @given(program=random_programs())
@@ -93,18 +58,6 @@ def test_a_configuration_does_not_depend_on_its_company(program):
     assert together[0] == {"copies": set(), "off_layout": set()}
     for own, configuration in zip(together[1:], configured, strict=True):
         assert told_effects(made, configurable, [configuration]) == [own]
-
-
-def test_numbers_of_layouts():
-    made, nodes = network()
-    graph = TensorGraph.of(made.graph([nodes["first"]], [[((), (), ())]]))
-    orders = ProgramTables.of(graph).orders
-    digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
-    numbers = orders.numbers_of(np.stack([digits, digits[::-1]]))
-    assert orders.items[numbers[0, 0]] == (1, 0)
-    assert numbers[0, 1] == UNSET
-    assert orders.items[numbers[0, 2]] == (0, 0), "no permutation, but not nothing either"
-    np.testing.assert_array_equal(numbers[1], numbers[0][::-1])
 
 
 @pytest.mark.parametrize("edges", [[(2, 3), (3, 2)], [(2, 2)]])

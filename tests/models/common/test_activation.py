@@ -40,14 +40,6 @@ def test_without_dropout_it_is_gelu(count, seed, scale):
     assert torch.equal(gelu_dropout(x, SHARE, False), both(x)[0])
 
 
-def test_the_ends_of_the_number_line():
-    x = torch.tensor([0.0, -0.0, 1e30, -1e30, 1e-30, -40.0, 40.0])
-    value, gradient = both(x)
-    torch.testing.assert_close(value, nn.functional.gelu(x))
-    assert gradient.tolist() == pytest.approx([0.5, 0.5, 1, 0, 0.5, 0, 1], abs=1e-7)
-    assert both(torch.tensor([torch.nan]))[0].isnan().all()
-
-
 def test_what_is_left_is_scaled_up_and_so_is_its_slope():
     x = numbers(4, 500, 32)
     value, gradient = both(x, SHARE)
@@ -81,14 +73,3 @@ def test_draws_come_from_the_seed_alone(threads):
     assert torch.equal(own, gelu_dropout(x, SHARE, True))
     assert not torch.equal(own, gelu_dropout(x, SHARE, True))
     torch.set_num_threads(before)
-
-
-def test_other_types_are_torchs_own():
-    x = numbers(5).double()
-    assert not native.takes(x)
-    torch.testing.assert_close(gelu_dropout(x, 0.0, True), nn.functional.gelu(x))
-
-
-def test_parts_of_tensors_may_lie_apart():
-    x = numbers(6, 8).T
-    torch.testing.assert_close(both(x)[0], nn.functional.gelu(x), atol=1e-6, rtol=1e-6)

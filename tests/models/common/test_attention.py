@@ -34,14 +34,3 @@ def test_cross_attention_is_equation_6(temperature):
             powers = np.exp(column / kept)
             expected[node, :, channel] = column * powers / powers.sum()
     np.testing.assert_allclose(layer(x).detach().numpy(), expected, rtol=1e-10)
-
-
-def test_cross_attention_of_a_single_configuration_is_the_identity():
-    x = torch.randn(4, 1, 3)
-    torch.testing.assert_close(ConfigurationCrossAttention(0.5)(x), x)
-
-
-def test_the_temperature_is_learned():
-    layer = ConfigurationCrossAttention(0.5)
-    layer(torch.randn(2, 3, 4)).square().sum().backward()
-    assert layer.log_temperature.grad.abs() > 0

@@ -85,18 +85,6 @@ def test_equals_torch_alone(
         assert one < 1e-4 + 4 * other, f"{name}: {one}, torch alone {other}"
 
 
-@pytest.mark.parametrize("without", [{"channel_attention": False}, {"edges": False}])
-def test_what_groupings_share_is_the_same_without_a_part(without):
-    graph = cached_graph(1, nodes=60, configurable=20, edges=120, configurations=24)
-    network = random_network(**without)
-    batch, group = graph_tensors(graph).batch(np.arange(24)), torch.arange(3, 17)
-    with torch.inference_mode():
-        assert network.shares()
-        found = network.score_group(network.share(batch), group)
-        expected = network(graph_tensors(graph).batch(group.numpy()))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-
-
 def test_without_cross_attention_there_are_no_loops():
     network = random_network(cross_attention=False)
     assert not network.runs_native(network.first.weight)

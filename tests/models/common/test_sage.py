@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.graph import neighbours
-from lib.models.common.sage import SageConvolution, neighbour_sum
+from lib.models.common.sage import neighbour_sum
 from tests.models.dense import adjacency_matrix
 
 
@@ -47,11 +47,3 @@ def test_the_sum_over_neighbours_is_a_matrix_product(graph):
     (one,) = torch.autograd.grad((actual * weights).sum(), messages)
     (other,) = torch.autograd.grad((expected * weights).sum(), messages)
     torch.testing.assert_close(one, other)
-
-
-def test_convolution_gives_unit_vectors_of_its_width():
-    torch.manual_seed(0)
-    sources, pointers = map(torch.from_numpy, neighbours(5, np.array([[1, 0], [2, 0], [3, 1]])))
-    found = SageConvolution(6, 3)(torch.randn(5, 2, 6), sources, pointers)
-    assert found.shape == (5, 2, 3)
-    torch.testing.assert_close(found.norm(dim=-1), torch.ones(5, 2))

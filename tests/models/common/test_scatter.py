@@ -50,18 +50,6 @@ def test_a_maximum_that_several_rows_have_shares_its_gradient(incoming):
     assert gradient.tolist() == [incoming / 2, incoming / 2, 0.0]
 
 
-def test_the_sum_over_neighbours():
-    messages = torch.tensor([[1.0], [10.0], [100.0]])
-    sources, pointers = torch.tensor([1, 2, 0, 0]), torch.tensor([0, 2, 3, 4])
-    found = scatter.neighbour_sum(messages, sources, pointers)
-    assert found.flatten().tolist() == [110.0, 1.0, 1.0]
-
-
-def test_an_empty_run_is_zero():
-    values = torch.arange(6.0)
-    assert scatter.segment(values, torch.tensor([0, 2, 2, 6]), "mean").tolist() == [0.5, 0, 3.5]
-
-
 def test_the_network_runs_either_way(monkeypatch):
     if not scatter.has_torch_scatter("cpu"):
         pytest.skip("torch_scatter is not installed (make .venv/.ready-scatter)")

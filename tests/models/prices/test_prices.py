@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from lib.cache import compress as compress_module
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.models.common.build import network_for
+from lib.models.prices.inputs import INPUT, ProductsGraph
 from lib.models.prices.network import RESOLUTION, Prices
-from lib.models.tgraph_plus.inputs import copies_graph, copies_scores
-from lib.models.tgraph_plus.settings import TGraphPlusSettings
-from lib.models.tgraph_plus.training import fold_of
+from lib.models.prices.settings import PricesSettings
+from lib.models.prices.training import PricesFold
 from lib.ranking.baseline import padded_work
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of, repeated_ceiling
@@ -26,7 +25,7 @@ from tests.compiler.builders import Builder
 from tests.compiler.test_operands import OFFICIAL
 from tests.tpu import PROGRAM
 
-SETTINGS = TGraphPlusSettings("layout-xla-default", epochs=1, learning_rate=0.0)
+SETTINGS = PricesSettings("layout-xla-default")
 CHANNELS = (16, 48, 160, 320)
 ORDERS = ((), (3, 0), (0, 3))
 
@@ -53,13 +52,12 @@ def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
 
 
 def learned(graph: CachedGraph) -> Prices:
-    labelled = [LabelledGraph(graph.name, copies_graph(graph, SETTINGS), graph.runtime)]
-    data = fold_of(labelled, labelled, SETTINGS)
-    return new_network(lambda: network_for(SETTINGS), data, 0, 0).eval()
+    labelled = [LabelledGraph(graph.name, ProductsGraph(graph), graph.runtime)]
+    return new_network(PricesFold(labelled, labelled, SETTINGS), 0, 0).eval()
 
 
 def scores(network: Prices, graph: CachedGraph) -> np.ndarray:
-    return copies_scores(network, copies_graph(graph, SETTINGS), 32)
+    return INPUT.scores(network, ProductsGraph(graph), 32, None)
 
 
 def test_without_measurements_arithmetic_ranks():
@@ -90,13 +88,13 @@ def test_a_program_unlike_all_that_was_measured_is_ranked_by_arithmetic():
 def test_scores_do_not_depend_on_the_batch():
     graph = program()
     network = learned(graph)
-    few = copies_scores(network, copies_graph(graph, SETTINGS), 7)
+    few = INPUT.scores(network, ProductsGraph(graph), 7, None)
     np.testing.assert_allclose(few, scores(network, graph), atol=RESOLUTION * 1.01)
 
 
 def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
     graph = program()
-    network, prepared = learned(graph), copies_graph(graph, SETTINGS)
+    network, prepared = learned(graph), ProductsGraph(graph)
     found = scores(network, graph)
     for configuration in range(8):
         parts = prepared.parts(network, configuration)
@@ -104,17 +102,6 @@ def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
         assert gained == pytest.approx(found[configuration] - found[0], abs=2 * RESOLUTION)
         assert {part.nodes[0] for part in parts} <= {*graph.config_nodes.tolist()}
     assert prepared.parts(network, 0) == []  # which sets nothing
-
-
-def test_a_step_at_rate_zero_changes_nothing():
-    graph = program()
-    network = learned(graph).train()
-    before = network.weights.detach().clone()
-    batch = copies_graph(graph, SETTINGS).batch(np.arange(8))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=0.0, weight_decay=1e-2, fused=True)
-    network(batch).sum().backward()
-    optimizer.step()
-    assert torch.equal(before, network.weights)
 
 
 def test_repeats_say_how_far_runtimes_agree():

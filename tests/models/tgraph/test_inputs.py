@@ -10,16 +10,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from lib.cache.codec import decode_layouts
 from lib.files.errors import UserError
 from lib.models.common.build import build_network
 from lib.models.common.input import memory_of
 from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
-from lib.models.tgraph.network import inputs as scoring
+from lib.models.tgraph.network import inputs
 from lib.ranking.metrics import ranking_metrics
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from tests.builders import cached_graph, tiny_settings
 
 
@@ -70,20 +69,6 @@ def test_a_batch_has_a_row_for_each_distinct_pair_only(case):
     assert len(used) == others + pairs
 
 
-def test_edges_are_renumbered_with_the_nodes():
-    graph = cached_graph(3, nodes=7, configurable=3, edges=9)
-    batch = graph_tensors(graph).batch(np.arange(2))
-    others = np.setdiff1d(np.arange(7), graph.config_nodes)
-    order = np.concatenate([graph.config_nodes, others])
-    found = {
-        (order[i], order[j])
-        for i in range(7)
-        for j in batch.sources[batch.pointers[i] : batch.pointers[i + 1]].tolist()
-    }
-    edges = {(int(u), int(v)) for u, v in graph.edges}
-    assert found == edges | {(v, u) for u, v in edges}
-
-
 def test_types_and_moving():
     batch = graph_tensors(cached_graph()).batch(np.arange(3))
     assert batch.node_count == 12
@@ -93,72 +78,6 @@ def test_types_and_moving():
         assert getattr(moved, one.name).device.type == "meta"
         if one.name != "features":
             assert getattr(batch, one.name).dtype == torch.int64
-
-
-class Rows:
-    """Stands for a graph and its batch: remembers which rows were asked for."""
-
-    def __init__(self):
-        self.asked = []
-
-    def batch(self, rows):
-        self.asked.append(rows)
-        return self
-
-    def to(self, device):
-        return self
-
-
-class Network(nn.Module):
-    """A network that is a function of the batch."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.weight = function, nn.Parameter(torch.zeros(1))
-
-    def forward(self, batch):
-        return self.function(batch)
-
-
-@given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
-def test_batches_are_even_and_scores_in_the_caches_order(count, size, seed):
-    graph = Rows()
-    order = np.random.default_rng(seed).permutation(count)
-    network = Network(lambda batch: torch.from_numpy(batch.asked[-1] * 10.0))
-    scores = score_in_batches(network, graph, order, size)
-    assert np.array_equal(scores, np.arange(count) * 10.0)
-    assert np.array_equal(np.concatenate(graph.asked), order)
-    sizes = [len(rows) for rows in graph.asked]
-    assert len(sizes) == -(-count // size)
-    assert max(sizes) <= size
-    assert max(sizes) - min(sizes) <= 1
-    assert scores.dtype == np.float64
-
-
-def test_real_batches_of_a_real_network():
-    torch.manual_seed(0)
-    network = build_network(tiny_settings()).eval()
-    graph = graph_tensors(cached_graph(configurations=11))
-    order = np.random.default_rng(0).permutation(11)
-    scores = score_in_batches(network, graph, order, 6)
-    for rows in (order[:6], order[6:]):
-        expected = network(graph.batch(rows)).detach().numpy()
-        np.testing.assert_array_equal(scores[rows], expected.astype(np.float64))
-
-
-def test_no_gradient_is_kept():
-    seen = []
-    network = Network(lambda _: seen.append(torch.is_grad_enabled()) or torch.zeros(4))
-    score_in_batches(network, Rows(), np.arange(4), 4)
-    assert seen == [False]
-
-
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_one_batch_or_many(size):
-    graph = Rows()
-    score_in_batches(Network(lambda b: torch.zeros(len(b.asked[-1]))), graph, np.arange(7), size)
-    assert len(graph.asked) == {1: 7, 3: 3, 100: 1}[size]
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])
@@ -176,24 +95,12 @@ def test_groupings_equal_batches_by_themselves(blocks, precision):
     assert (found.std(axis=0) > 0).any()  # the groupings do differ
 
 
-def test_what_groupings_share_is_computed_once(monkeypatch):
-    network = build_network(tiny_settings(channels=64)).eval()
-    if not network.shares():
-        pytest.skip("no C++ compiler: nothing is shared")
-    made = []
-    monkeypatch.setattr(network, "share", lambda batch: made.append(batch) or original(batch))
-    original = type(network).share.__get__(network)
-    orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(4)])
-    score_groupings(network, graph_tensors(cached_graph(configurations=23)), orders, 6)
-    assert len(made) == 1
-
-
 def test_more_than_memory_holds_is_grouped_in_pools(monkeypatch):
     """With room for one batch only, each batch of the first order is a pool."""
     network = build_network(tiny_settings(channels=64, precision="float32")).eval()
     if not network.shares():
         pytest.skip("no C++ compiler: nothing is shared")
-    monkeypatch.setattr(scoring, "POOL_BYTES", 1)
+    monkeypatch.setattr(inputs, "POOL_BYTES", 1)
     graph = graph_tensors(cached_graph(configurations=23))
     orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(3)])
     found = score_groupings(network, graph, orders, 6)
@@ -227,7 +134,7 @@ def test_more_memory_than_is_free_is_one_line(monkeypatch):
     estimate = memory_of(tiny_settings(), "scoring")
     with (
         pytest.raises(UserError, match=r"^out of memory: scoring of tgraph, .* --configurations"),
-        out_of_memory_told(estimate, torch.device("cpu")),
+        memory_errors(estimate, torch.device("cpu")),
     ):
         torch.empty(1 << 30)
     torch.empty(1 << 30)  # which is not held to it any more

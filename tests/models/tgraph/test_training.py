@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,11 +14,10 @@ from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.models.common.rows import Standardize
 from lib.ranking.folds import assign_folds
-from lib.runs.identity import Run
-from lib.training.fold import Beside, load_fold
+from lib.training.fold import load_fold
 from lib.training.loss import pairwise_hinge
+from lib.training.split import left_out
 from tests.builders import cached_graph, tiny_settings
-from tests.stages import REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +60,10 @@ def test_standardization_sees_the_training_graphs_only(cache):
 
 def test_the_loss_is_the_hinge(cache):
     chosen = tiny_settings(folds_total=4)
-    sample = next(load_fold(cache, 1, chosen).samples(np.random.default_rng(0)))
-    scores = torch.linspace(-1, 1, sample.size)
-    assert sample.loss(scores) == pairwise_hinge(scores, sample.runtimes[0])
+    data, generator = load_fold(cache, 1, chosen), np.random.default_rng(0)
+    batch = data.draw(data.groups(generator)[0], generator, 0.0)
+    scores = torch.linspace(-1, 1, batch.size)
+    assert data.loss(scores, batch) == pairwise_hinge(scores, batch.runtimes[0])
 
 
 @pytest.mark.parametrize("fold", [-1, 4])
@@ -83,17 +82,8 @@ def test_a_fold_without_labelled_graphs(tmp_path):
         load_fold(Cache(tmp_path), 0, tiny_settings(folds_total=2))
 
 
-def test_stage_2_names_what_no_fold_has(cache, tmp_path, capsys):
-    making = Run(tmp_path, tiny_settings(folds_total=4))
-    making.cache.parent.mkdir()
-    making.cache.symlink_to(cache.folder)
-    run = SimpleNamespace(**dict.fromkeys(("alone", "begin", "note"), lambda *_, **__: None))
-    data = SimpleNamespace(beside=Beside())
-    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")["train_fold"]
-    stage.__globals__.update(new_fold_network=lambda *_: (data, None))
-    stage.__globals__.update(dict.fromkeys(("FoldTraining", "train", "finish"), lambda *_: None))
-    stage(run, making, 0, {}, SimpleNamespace(first=True, count=1, broadcast=lambda one: one))
-    assert capsys.readouterr().out == (
-        "train: left out of all folds: flat (all its configurations ran equally fast), "
-        "single (all its configurations are the same), unlabelled (no runtimes)\n"
+def test_what_no_fold_has_is_named(cache):
+    assert left_out(cache) == (
+        "left out of all folds: flat (all its configurations ran equally fast), "
+        "single (all its configurations are the same), unlabelled (no runtimes)"
     )

@@ -11,6 +11,7 @@ from torch import nn
 
 from lib.models.tgraph.inputs import program_alone
 from lib.models.tgraph_plus.network import CostBatch, TGraphPlus
+from lib.training.fold import Batch
 from lib.training.loss import LOSSES, NOISE, SHARPNESS, pairwise_logistic
 from tests.compiler.builders import network as program_of
 
@@ -58,67 +59,12 @@ def hearing(network: TGraphPlus) -> TGraphPlus:
     return network
 
 
-def test_a_score_is_the_sum_of_its_costs(network):
-    """Of a new network, to which surroundings add nothing yet."""
-    batch = batch_of()
-    scores = network(batch).detach().numpy()
-    sums = np.zeros((2, batch.configurations))
-    learned = network.alone(network.effects(batch.features, batch.kinds))
-    costs = torch.where(batch.kinds == OFF_LAYOUT, learned, learned.exp()) * batch.sizes
-    for expected, own in zip(sums, costs, strict=True):
-        for configuration, effect in batch.places.tolist():
-            expected[configuration] += own[effect].item()
-    np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
-    assert scores.std() > 0 and not np.allclose(*sums)
-
-
-def test_a_kind_is_standardized_by_its_own_effects_and_read_in_its_own_columns(network):
-    many = batch_of(1, (50, 50, 50))
-    vectors = network.effects(many.features + 9 * (1 - OWN[many.kinds]), many.kinds)
-    assert vectors.shape[1] == network.effects.width
-    for kind, own in enumerate(OWN.bool().numpy()):
-        rows = vectors[many.kinds == kind].numpy()
-        features = many.features[many.kinds == kind].numpy()[:, own]
-        wanted = (features - features.mean(axis=0)) / features.std(axis=0)
-        np.testing.assert_allclose(rows[:, :-3][:, own], wanted, atol=1e-4)
-        assert not rows[:, :-3][:, ~own].any()
-        assert (rows[:, -3:] == np.eye(3)[kind]).all()
-
-
-def test_neither_the_order_of_configurations_nor_of_effects_matters(network):
-    batch = batch_of()
-    order = torch.randperm(batch.configurations)
-    shuffled, pairs = torch.randperm(len(batch.kinds)), torch.randperm(len(batch.places))
-    columns, which = batch.places[pairs].unbind(dim=1)
-    other = replace(
-        batch,
-        kinds=batch.kinds[shuffled],
-        features=batch.features[shuffled],
-        sizes=batch.sizes[shuffled],
-        places=torch.column_stack([torch.argsort(order)[columns], torch.argsort(shuffled)[which]]),
-        ends=batch.ends[pairs],
-    )
-    hearing(network)
-    torch.testing.assert_close(network(other), network(batch)[order])
-
-
 @pytest.mark.parametrize("kind", [COPIES, REPEATED])
 def test_more_of_it_never_makes_a_program_faster(network, kind):
     batch = batch_of()
     fewer = (batch.kinds[batch.places[:, 1]] != kind) | (torch.arange(len(batch.places)) % 2 == 0)
     half = replace(batch, places=batch.places[fewer], ends=batch.ends[fewer])
     assert (network(batch) > network(half)).any() and (network(batch) >= network(half)).all()
-
-
-def test_an_effect_hears_what_else_happens_where_it_does(network):
-    batch = batch_of()
-    silent = replace(batch, sizes=batch.sizes * (batch.kinds != OFF_LAYOUT))
-    off_layout = (batch.kinds == OFF_LAYOUT)[:, None]
-    other = replace(silent, features=torch.where(off_layout, 1.0, silent.features))
-    torch.testing.assert_close(network(silent), network(other))
-    hearing(network)
-    assert not torch.allclose(network(silent), network(other))
 
 
 def test_nothing_happens(network):
@@ -135,10 +81,10 @@ def test_every_parameter_learns(network):
 @pytest.mark.parametrize("loss", LOSSES.values())
 def test_members_learn_each_from_its_own_scores(loss):
     runtimes = torch.tensor([3, 1, 2, 2, 5, 4])
-    sample = Batch(batch_of(), [runtimes], loss)
+    batch = Batch(batch_of(), [runtimes], loss)
     scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
     parts = [loss(own, runtimes) for own in scores]
-    torch.testing.assert_close(sample.loss(scores), sum(parts))
+    torch.testing.assert_close(batch.loss(scores), sum(parts))
 
 
 def test_the_logistic_loss_against_its_definition():

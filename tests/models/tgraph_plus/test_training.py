@@ -1,4 +1,4 @@
-"""What a new network is taught: the costs of copies that were measured by themselves."""
+"""Pretraining of a new network: the costs of copies that were measured by themselves."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def cache(tmp_path_factory) -> Cache:
     return write_cache(tmp_path_factory.mktemp("outputs"), OWN, names_of(4, 2, 0))
 
 
-def taught(cache: Cache, settings: TGraphPlusSettings) -> nn.Module:
+def new(cache: Cache, settings: TGraphPlusSettings) -> nn.Module:
     """A new network, of the first fold."""
-    return new_network(lambda: network_for(settings), load_fold(cache, 0, settings), 0, 0)
+    return new_network(load_fold(cache, 0, settings), 0, 0)
 
 
-def test_pretraining_teach_what_copies_cost(cache):
+def test_pretraining_is_on_what_copies_cost(cache):
     fold = load_fold(cache, 0, SETTINGS)
     measured = fold.measured
     torch.manual_seed(0)
@@ -43,21 +43,20 @@ def test_pretraining_teach_what_copies_cost(cache):
         with torch.no_grad():
             costs = network.alone(network.effects(measured.features, copies))
         errors.append([(each - measured.costs).std().item() for each in costs])
-        fold.teach(network)
+        fold.pretrain(network)
     assert len(errors[0]) == SETTINGS.members
     assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
 
 
-def test_the_same_seed_teaches_the_same(cache):
-    one, other = (taught(cache, SETTINGS).state_dict() for _ in range(2))
+def test_the_same_seed_gives_the_same_weights(cache):
+    one, other = (new(cache, SETTINGS).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_what_was_measured_is_told_of_where_it_is_taught(cache):
+def test_what_was_measured_counts_where_it_is_used(cache):
     outputs = outputs_of(cache.folder, SETTINGS)
     assert set(Run(outputs, SETTINGS).data_of_training) == {"data", "measured"}
     own = replace(SETTINGS, pretraining=0)
     assert load_fold(cache, 0, own).measured is None
-    for one in (own, replace(SETTINGS, hardware="tpu")):
-        assert one.taught is None
-        assert set(Run(outputs, one).data_of_training) == {"data"}
+    assert own.pretrained_on is None
+    assert set(Run(outputs, own).data_of_training) == {"data"}

@@ -16,18 +16,21 @@ from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.files.processor import processor
 from lib.programs.calibrate import __main__ as command
-from lib.programs.calibrate.networks import covering, telling
+from lib.programs.calibrate import tuning
+from lib.programs.calibrate.sampling import networks_to_measure
 from lib.programs.calibrate.tuning import tuned
-from lib.programs.devices import calibration_of, known_devices, tell, tuned_weights
-from lib.programs.folds import all_pairs
-from lib.programs.inputs import devices_of, load_programs
-from lib.programs.latency.predict import (
-    load_predictor,
+from lib.programs.devices import (
+    calibration_of,
+    known_devices,
     on_device,
     predicted_seconds,
-    predictor_settings,
+    tell,
+    tuned_weights,
 )
-from lib.programs.latency.predictor import Predictor
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import devices_of, load_programs
+from lib.programs.latency.predictor import Predictor, predictor_in, predictor_settings, run_part
+from lib.programs.tensorir.records import CACHES
 from lib.scoring import weights
 from tests.commands import call
 from tests.programs.builders import COLLECTION, cached, write_root
@@ -43,12 +46,17 @@ def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("calibrate")
     write_root(root / "data", tasks=15, programs=20)
     cached(root / "data", root / "outputs" / COLLECTION / "cache")
-    line = ["02_train.py", *flags(root), *TINY, "--fold", 1]
+    stage2(root, "--fold", 1)
+    return root
+
+
+def stage2(root: Path, *more: object) -> None:
+    """Train a fold."""
+    line = ["02_train.py", *flags(root), *TINY, *more]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WANDB_MODE", "disabled")
         patched.setattr(sys, "argv", [str(one) for one in line])
         runpy.run_path(str(REPOSITORY / line[0]), run_name="__main__")
-    return root
 
 
 def flags(root: Path) -> list[object]:
@@ -78,7 +86,7 @@ def collected(monkeypatch):
         if "lib.collect.tvm.export" in line:
             measured(*map(Path, line[-2:]))
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_part", run)
     return ran
 
 
@@ -87,8 +95,9 @@ def calibrate(root: Path, *more: object):
 
 
 def loaded(root: Path):
-    where = predictor_settings(COLLECTION, root / "data", None)
-    return *load_predictor(root / "outputs", where[1]), root / "outputs" / COLLECTION
+    _, settings = predictor_settings(COLLECTION, root / "data", None)
+    ensemble, _, results = predictor_in(root / "outputs", settings)
+    return ensemble, Cache(results / "cache"), results
 
 
 def test_a_slower_processor_is_predicted_as_slow(trained, collected):
@@ -101,9 +110,12 @@ def test_a_slower_processor_is_predicted_as_slow(trained, collected):
     ensemble, cache, results = loaded(trained)
     devices = {one["name"]: one for one in known_devices(devices_of(cache), results, results)}
     assert list(devices) == ["cpu.sse2.1t", "cpu.avx512.1t", "mine.sse2.1t", "mine.avx512.1t"]
-    assert networks == telling(cache, 2)
+    assert networks == networks_to_measure(cache, 2)
     mine = devices["mine.sse2.1t"]
-    assert mine["machine"]["cores"] >= 1 and mine["like"] in ("cpu.sse2.1t", "cpu.avx512.1t")
+    assert mine["machine"].keys() == set(CACHES) and mine["like"] in (
+        "cpu.sse2.1t",
+        "cpu.avx512.1t",
+    )
     assert mine["after"] < mine["before"] and mine["factor"] > 1.5
     programs = load_programs(cache, all_pairs(cache, cache.names("test")))
     said = predicted_seconds(ensemble, programs, mine) / programs.seconds[:, 0]
@@ -138,7 +150,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         if "lib.collect.tvm.export" in line:
             measured(*map(Path, line[-2:]), slow=2.0)
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_part", run)
     monkeypatch.setattr(command, "tuned", tuned)
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
@@ -155,6 +167,59 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
     path.unlink()
     with pytest.raises(DataError, match="safetensors"):
         on_device(ensemble, device, results)
+
+
+def test_the_papers_way_tunes_networks_with_what_they_have_learned_from(
+    trained, collected, monkeypatch
+):
+    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
+    monkeypatch.setattr(tuning, "CMD_RATE", 1e-3)
+    said = calibrate(trained, "--method", "cmd")
+    assert said.returncode == 0, said.stderr
+    assert [row.split()[-1] for row in said.stdout.splitlines()[2:-1]] == ["tuned", "tuned"]
+    ensemble, cache, results = loaded(trained)
+    device = known_devices(devices_of(cache), results, results)[-1]
+    assert device["factor"] == 1.0 and device["after"] < device["before"]
+    programs = load_programs(cache, all_pairs(cache, cache.names("test")))
+    found, plain = (
+        predicted_seconds(one, programs, device)
+        for one in (on_device(ensemble, device, results), ensemble)
+    )
+    assert np.median(found / plain) > 1.1  # towards SLOWER
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """A predictor whose fold has learned from one of two processors."""
+    root = tmp_path_factory.mktemp("apart")
+    write_root(root / "data", tasks=15, programs=20)
+    about = json.loads((root / "data" / "dataset.json").read_text())
+    about["devices"][1]["processor"] = "Other"
+    (root / "data" / "dataset.json").write_text(json.dumps(about))
+    cached(root / "data", root / "outputs" / COLLECTION / "cache")
+    stage2(root, "--split", "processors", "--fold", 1)
+    return root
+
+
+@pytest.mark.parametrize("method", ["", "cmd"])
+def test_a_device_of_the_data_stands_for_a_new_one(apart, collected, monkeypatch, method):
+    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
+    said = calibrate(apart, "--device", "avx512", "--tasks", 4, f"--method={method}")
+    assert said.returncode == 0, said.stderr
+    head, row = said.stdout.splitlines()
+    assert head.split() == ["device", "programs", "MAPE", "before", "after", "times"]
+    name, count, before, after, times = row.split()
+    assert (name, count) == ("cpu.avx512.1t", "76") and (times == "tuned" or not method)
+    assert float(after.strip("%")) < float(before.strip("%"))
+    assert not collected and not (apart / "outputs" / COLLECTION / "calibration").exists()
+
+
+def test_a_device_that_was_learned_from_is_refused(trained, apart):
+    for root, device in ((trained, "avx512"), (apart, "sse2")):
+        said = calibrate(root, "--device", device)
+        assert said.returncode == 2 and "all folds have learned from it" in said.stderr
+    said = calibrate(apart, "--device", "avx512", "--tasks", 99, "--tvm", "nowhere")
+    assert said.stderr.startswith("error: --tasks 99: cpu.avx512.1t has ")
 
 
 def test_bundled_networks_are_calibrated_where_nothing_is_trained(
@@ -191,17 +256,6 @@ def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected,
         known_devices(devices_of(cache), results, results)
 
 
-def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
-    path = calibration_of(trained / "outputs" / COLLECTION, processor())
-    path.unlink(missing_ok=True)
-    tvm = tmp_path / "python"
-    tvm.write_text('#!/bin/sh\necho "error: no task has enough schedules" >&2\nexit 2\n')
-    tvm.chmod(0o755)
-    said = calibrate(trained, "--tvm", tvm)
-    assert (said.returncode, said.stderr) == (2, "error: no task has enough schedules\n")
-    assert not path.exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -218,18 +272,23 @@ def test_what_cannot_be_done_is_one_line(trained, words, said):
 
 def test_networks_that_tell_most_are_none_of_the_test(trained):
     cache = Cache(trained / "outputs" / COLLECTION / "cache")
-    networks = telling(cache, 2)
-    assert len(set(networks)) == 2 and networks == telling(cache, 2)
-    every = telling(cache, 10_000)
+    networks = networks_to_measure(cache, 2)
+    assert len(set(networks)) == 2 and networks == networks_to_measure(cache, 2)
+    every = networks_to_measure(cache, 10_000)
     assert set(networks) < set(every) == {"net1.w8.b1", "net2.w8.b1", "net3.w8.b1", "net4.w8.b1"}
 
 
-def test_few_networks_cover_many_tasks():
-    called = {"t1": ("a", "b"), "t2": ("b", "c"), "t3": ("d",), "t4": ("a",), "t5": ("a", "e")}
-    assert covering(called, 9) == ["a", "b", "d"]
-    assert covering(called, 1) == ["a"]
+def test_caches_that_hold_data_by_level(tmp_path):
+    for number, (level, kind, size) in enumerate(
+        (("1", "Data", "32K"), ("1", "Instruction", "64K"), ("2", "Unified", "1M"))
+    ):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in {"level": level, "type": kind, "size": size}.items():
+            (folder / name).write_text(text + "\n")
+    assert command.cache_sizes(tmp_path) == {"l1_kib": 32, "l2_kib": 1024, "l3_kib": 0}
 
 
 def test_a_part_that_fails_says_why():
     with pytest.raises(UserError, match="what is wrong"):
-        command.run([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])
+        run_part([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])

@@ -10,17 +10,11 @@ import pytest
 import torch
 
 from lib.files import tensor_file
-from lib.files.errors import UserError
+from lib.programs.devices import predicted_seconds
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import load_programs
 from lib.programs.latency.error import COUNTS, Error, bundled_error, of_blend
-from lib.programs.latency.predict import (
-    load_predictor,
-    predicted_seconds,
-    predictor_in,
-    predictor_settings,
-)
-from lib.programs.latency.predictor import Predictor
+from lib.programs.latency.predictor import Predictor, predictor_in, predictor_settings
 from lib.scoring.weights import BUNDLED
 from tests.programs.builders import COLLECTION, cached, write_root
 
@@ -69,10 +63,3 @@ def test_errors_are_of_the_nearest_number_of_schedules(schedules, middle, tmp_pa
     path = tmp_path / "fold_0" / "last.safetensors"
     tensor_file.save(path, {"x": torch.zeros(1)}, {"errors": errors})
     assert bundled_error(tmp_path, "cpu", schedules, True) == Error(0.5, middle, 99.0, 7)
-
-
-def test_ones_own_is_not_the_bundled_one(tmp_path):
-    _, chosen = predictor_settings(COLLECTION, None, None)
-    (tmp_path / chosen.results / "search").mkdir(parents=True)
-    with pytest.raises(UserError, match="no predictor there; make all COLLECTION=programs-cpu"):
-        load_predictor(tmp_path, chosen)

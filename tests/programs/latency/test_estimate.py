@@ -8,15 +8,12 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lib.files.errors import DataError
 from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import as_json, as_text, compared, costs, estimate
 from lib.programs.latency.memory import CACHES
 from lib.programs.latency.network import read_network
-from lib.programs.latency.predict import fastest
 from tests.programs.builders import write_root
 from tests.programs.latency.networks import write_network
 
@@ -35,13 +32,6 @@ def test_a_network_runs_the_program_of_each_task_that_is_predicted_fastest(found
     assert found.timeline.seconds == pytest.approx(2 * 2e-3 + 7e-3 + 1e-3)
     assert [run.node for run in found.timeline.runs] == [0, 1, 2, 3]
     assert found.latency == pytest.approx((9.6e-3, 13.2e-3, 18e-3))
-
-
-def test_a_gap_counts_for_every_call(tmp_path):
-    network = read_network(write_network(tmp_path / "a.npz"))
-    with_gap = estimate(network, "cpu", PREDICTED, ERROR, (), gap=1e-3)
-    assert with_gap.timeline.seconds == pytest.approx(12e-3 + 4e-3)
-    assert with_gap.latency == pytest.approx([one * 12e-3 + 4e-3 for one in (0.8, 1.1, 1.5)])
 
 
 def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
@@ -85,17 +75,6 @@ def test_devices_are_compared_the_fastest_first(found):
     assert compared([unknown]).endswith("66 ms; too few networks to tell how far off")
 
 
-@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_the_fastest_of_each_task(seconds):
-    owner = np.repeat(np.arange(len(seconds)), [len(own) for own in seconds])
-    flat = np.array([one for own in seconds for one in own], float)
-    chosen = fastest(flat, owner)
-    assert owner[chosen].tolist() == list(range(len(seconds)))
-    for task, own in enumerate(seconds):
-        first = np.flatnonzero(owner == task)[0]
-        assert chosen[task] == first + own.index(min(own))
-
-
 def networks(count: int) -> dict[str, dict[str, int]]:
     return {f"net{k}": {"a": 1, "b": 2} for k in range(count)}
 
@@ -106,20 +85,6 @@ def test_the_error_is_measured_over_predicted_of_whole_networks():
     assert found == Error(1.0, 1.0, 1.0, 6)  # 2 + 2 x 0.5 measured, 1 + 2 predicted
     tasks["b"] = (np.ones(2), np.full(2, 2.0))
     assert error_of(tasks, networks(6), 2) == Error(2.0, 2.0, 2.0, 6)
-
-
-def test_choosing_by_predictions_is_part_of_the_error():
-    """What is predicted to be fastest is often what was predicted to be too fast."""
-    rng = np.random.default_rng(0)
-    tasks = {}
-    for name in "ab":
-        measured = rng.lognormal(0, 0.3, 200)
-        tasks[name] = (measured * rng.lognormal(0, 0.5, 200), measured)
-    one, many = (error_of(tasks, networks(8), count).middle for count in (1, 30))
-    assert one == pytest.approx(1, abs=0.25)
-    assert many > 1.5
-    # A search measures them all, and the fastest of them runs.
-    assert error_of(tasks, networks(8), 30, searched=True).middle < many
 
 
 def test_a_blend_is_short_of_less_than_a_fold():

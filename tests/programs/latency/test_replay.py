@@ -20,7 +20,7 @@ def critical_path(nodes: list[Node]) -> float:
     for number in sorter.static_order():
         node = nodes[number]
         start = max((ends[one] for one in node.after), default=0.0)
-        ends[number] = start + node.seconds / len(node.engines) + node.gap
+        ends[number] = start + node.seconds + node.gap
     return max(ends, default=0.0)
 
 
@@ -35,17 +35,12 @@ def test_a_chain_takes_the_sum():
     assert replay(chain).seconds == critical_path(chain) == 6
 
 
-def test_nothing_takes_no_time():
-    assert replay([]).seconds == critical_path([]) == 0
-    assert replay([Node(0.0)]).seconds == 0
-
-
 def test_two_engines_run_what_does_not_wait():
     diamond = [
-        Node(1, (), ("a",)),
-        Node(5, (0,), ("a",)),
-        Node(3, (0,), ("b",)),
-        Node(1, (1, 2), ("b",)),
+        Node(1, (), "a"),
+        Node(5, (0,), "a"),
+        Node(3, (0,), "b"),
+        Node(1, (1, 2), "b"),
     ]
     assert shown(diamond) == [
         (0, "a", 0, 1),
@@ -54,23 +49,23 @@ def test_two_engines_run_what_does_not_wait():
         (3, "b", 6, 7),
     ]
     assert replay(diamond).seconds == critical_path(diamond) == 7
-    alone = [dataclasses.replace(node, engines=("a",)) for node in diamond]
+    alone = [dataclasses.replace(node, engine="a") for node in diamond]
     assert replay(alone).seconds == 10
 
 
 def test_a_gap_keeps_its_engine_and_those_that_wait():
-    nodes = [Node(2, (), ("a",), gap=0.5), Node(1, (), ("a",)), Node(1, (0,), ("b",))]
+    nodes = [Node(2, (), "a", gap=0.5), Node(1, (), "a"), Node(1, (0,), "b")]
     assert shown(nodes) == [(0, "a", 0, 2), (2, "b", 2.5, 3.5), (1, "a", 2.5, 3.5)]
     assert replay([Node(2, gap=0.5)]).seconds == 2.5
 
 
 def test_the_node_that_was_ready_first_runs_first_and_ties_go_by_their_order():
     nodes = [
-        Node(4, (), ("a",)),
-        Node(1, (), ("b",)),
-        Node(1, (0,), ("c",)),  # ready at 4
-        Node(2, (1,), ("c",)),  # ready at 1
-        Node(1, (1,), ("c",)),  # ready at 1, later in the graph
+        Node(4, (), "a"),
+        Node(1, (), "b"),
+        Node(1, (0,), "c"),  # ready at 4
+        Node(2, (1,), "c"),  # ready at 1
+        Node(1, (1,), "c"),  # ready at 1, later in the graph
     ]
     order = [(run.node, run.start) for run in replay(nodes).runs if run.engine == "c"]
     assert order == [(3, 1), (4, 3), (2, 4)]
@@ -79,30 +74,15 @@ def test_the_node_that_was_ready_first_runs_first_and_ties_go_by_their_order():
 def test_an_engine_that_is_free_waits_for_what_is_in_its_queue():
     """As algorithm 2 is printed: it does not know of what will come to the queue meanwhile."""
     nodes = [
-        Node(9, (), ("a",)),
-        Node(1, (), ("b",)),
-        Node(1, (0,), ("c",)),  # ready at 9
-        Node(2, (1,), ("b",)),
-        Node(1, (3,), ("c",)),  # ready at 3, when c has already been given the other
+        Node(9, (), "a"),
+        Node(1, (), "b"),
+        Node(1, (0,), "c"),  # ready at 9
+        Node(2, (1,), "b"),
+        Node(1, (3,), "c"),  # ready at 3, when c has already been given the other
     ]
     runs = {run.node: (run.start, run.end) for run in replay(nodes).runs}
     assert runs[2] == (9, 10)
     assert runs[4] == (10, 11)
-
-
-def test_a_node_on_several_engines_is_as_many_parts():
-    nodes = [Node(6, (), ("m0", "m1", "m2")), Node(1, (0,), ("v",)), Node(3, (), ("m1",))]
-    assert shown(nodes)[:3] == [(0, "m0", 0, 2), (0, "m1", 0, 2), (0, "m2", 0, 2)]
-    runs = {run.node: (run.start, run.end) for run in replay(nodes).runs}
-    assert runs[1] == (2, 3)
-    assert runs[2] == (2, 5)
-
-
-def test_a_part_that_waits_holds_up_what_follows():
-    nodes = [Node(3, (), ("m0",)), Node(4, (), ("m0", "m1")), Node(1, (1,), ("v",))]
-    assert (1, "m1", 0, 2) in shown(nodes)
-    assert (1, "m0", 3, 5) in shown(nodes)
-    assert (2, "v", 5, 6) in shown(nodes)
 
 
 def test_what_is_no_graph_is_told():
@@ -123,9 +103,8 @@ def graphs(draw) -> list[Node]:
     nodes = []
     for number in range(count):
         after = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
-        chosen = draw(st.sampled_from([(one,) for one in engines] + [engines]))
-        width = float(len(chosen))
-        nodes.append(Node(draw(SECONDS) * width, tuple(after), chosen, draw(SECONDS)))
+        engine = draw(st.sampled_from(engines))
+        nodes.append(Node(draw(SECONDS), tuple(after), engine, draw(SECONDS)))
     place = draw(st.permutations(range(count)))
     moved: list[Node] = [Node(0)] * count
     for old, new in enumerate(place):
@@ -138,42 +117,21 @@ def graphs(draw) -> list[Node]:
 @given(graphs())
 def test_what_holds_for_every_graph(nodes):
     found = replay(nodes)
-    parts = sum(node.seconds + node.gap * len(node.engines) for node in nodes)
-    assert critical_path(nodes) <= found.seconds <= parts
-    if len({one for node in nodes for one in node.engines}) == 1:
-        assert found.seconds == parts  # an engine alone never waits
-    assert sorted((run.node, run.engine) for run in found.runs) == sorted(
-        (number, engine) for number, node in enumerate(nodes) for engine in node.engines
-    )
-    by_node: dict[int, list[Run]] = {}
+    whole = sum(node.seconds + node.gap for node in nodes)
+    assert critical_path(nodes) <= found.seconds <= whole
+    if len({node.engine for node in nodes}) == 1:
+        assert found.seconds == whole  # an engine alone never waits
+    assert sorted((run.node, run.engine) for run in found.runs) == [
+        (number, node.engine) for number, node in enumerate(nodes)
+    ]
+    by_node = {run.node: run for run in found.runs}
     by_engine: dict[str, list[Run]] = {}
     for run in found.runs:
-        by_node.setdefault(run.node, []).append(run)
         by_engine.setdefault(run.engine, []).append(run)
         node = nodes[run.node]
-        assert run.end - run.start == node.seconds / len(node.engines)
+        assert run.end - run.start == node.seconds
         for one in node.after:  # what it waits for has ended, and its gap
-            assert all(run.start >= other.end + nodes[one].gap for other in by_node[one])
+            assert run.start >= by_node[one].end + nodes[one].gap
     for own in by_engine.values():
         for before, after in pairwise(own):
             assert after.start >= before.end + nodes[before.node].gap
-
-
-@settings(max_examples=100, deadline=None)
-@given(graphs(), st.sampled_from([0.5, 2.0, 4.0]))
-def test_time_has_no_unit(nodes, factor):
-    scaled = [
-        dataclasses.replace(node, seconds=node.seconds * factor, gap=node.gap * factor)
-        for node in nodes
-    ]
-    assert replay(scaled).seconds == replay(nodes).seconds * factor
-
-
-@settings(max_examples=100, deadline=None)
-@given(graphs())
-def test_an_engine_for_each_node_takes_the_critical_path(nodes):
-    apart = [
-        dataclasses.replace(node, engines=tuple(f"{number}.{k}" for k in range(len(node.engines))))
-        for number, node in enumerate(nodes)
-    ]
-    assert replay(apart).seconds == critical_path(nodes)

@@ -14,12 +14,10 @@ from lib.programs.models.cdmpp import (
     DEVICE_FEATURES,
     LEAF_FEATURES,
     LOOP_FEATURES,
-    PAPER,
     Cdmpp,
     LeafCountLayers,
     LeafEncoder,
     ProgramBatch,
-    sizes_of,
 )
 from lib.programs.settings import ProgramSettings
 
@@ -55,26 +53,11 @@ def build(settings: ProgramSettings) -> Cdmpp:
     return made
 
 
-@settings(max_examples=15)
-@given(order=st.permutations(range(5)), leaves=st.integers(1, 6))
-def test_a_batchs_order_changes_nothing(network, order, leaves):
-    one, order = batch(1, leaves=leaves), torch.tensor(order)
-    moved = rows_of(one, order)
-    with torch.inference_mode():
-        torch.testing.assert_close(network(moved), network(one)[order], rtol=1e-4, atol=1e-5)
-
-
 def test_a_prediction_does_not_depend_on_its_batch(network):
     one = batch(2)
     alone = rows_of(one, torch.tensor([0]))
     with torch.inference_mode():
         torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
-
-
-def test_devices_are_told_apart(network):
-    with torch.inference_mode():
-        found = network(batch(3))
-    assert found.shape == (5, 2) and not torch.allclose(found[:, 0], found[:, 1])
 
 
 def test_the_tree_counts_only_with_its_encoding(network):
@@ -114,24 +97,6 @@ def test_leaves_of_an_unseen_number_are_averaged_in_runs():
     torch.testing.assert_close(layers(x), layers.layers[1](halves.flatten(1)))
 
 
-def test_more_leaves_than_any_layer_has_still_leave_one():
-    layers = LeafCountLayers(4, 3, most=2)
-    layers.fit(torch.tensor([5, 6]))
-    assert layers(torch.rand(1, 5, 4)).shape == (1, 3)
-
-
-def test_only_the_layer_of_the_batchs_number_learns():
-    network = build(TINY)
-    network(batch(5, leaves=2)).sum().backward()
-    learns = [layer.weight.grad is not None for layer in network.counts.layers]
-    assert learns == [False, True, False, False]
-
-
-def test_the_papers_sizes_are_taken():
-    settings = ProgramSettings("programs-cpu", paper=True)
-    assert sizes_of(settings) is PAPER and sizes_of(TINY).channels == 16
-
-
 def test_the_papers_network_has_the_papers_number_of_weights():
     network = build(ProgramSettings("programs-cpu", paper=True, most_leaves=5))
     fives = network.counts.layers[4]
@@ -141,9 +106,3 @@ def test_the_papers_network_has_the_papers_number_of_weights():
     assert mine == pytest.approx(13.8e6, rel=0.01)
     x = torch.rand(2, 5, LEAF_FEATURES)
     assert network.counts(x).shape == (2, 69)
-
-
-def test_predictions_are_times(network):
-    with torch.inference_mode():
-        seconds = network.log_seconds(batch(6)).exp()
-    assert ((seconds > 1e-9) & (seconds < 1e3)).all()

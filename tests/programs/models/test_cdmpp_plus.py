@@ -7,17 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lib.models.common.build import network_for
-from lib.programs.adapt.case import pooled
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
 from lib.programs.models.cdmpp_plus import NEVER, READ, THRESHOLDS, CdmppPlus, Thresholds, log_work
+from lib.programs.pooled import pooled
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
-from tests.programs.models.test_cdmpp import batch, rows_of
+from tests.programs.models.test_cdmpp import batch
 
 TINY = ProgramPlusSettings("programs-cpu", channels=16)
 
@@ -29,16 +27,6 @@ def network() -> CdmppPlus:
     leaves = torch.rand(99, 164) * 20, torch.rand(99, LOOPS) * 20
     made.fit(*leaves, torch.full((33,), 3), torch.rand(33, 2))
     return made
-
-
-@settings(max_examples=15)
-@given(order=st.permutations(range(5)), leaves=st.integers(1, 6))
-def test_a_batchs_order_changes_nothing(network, order, leaves):
-    one, order = batch(1, leaves=leaves), torch.tensor(order)
-    moved = rows_of(one, order)
-    with torch.inference_mode():
-        found, expected = network.log_seconds(moved), network.log_seconds(one)[order]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_work_is_what_leaves_compute():
@@ -97,21 +85,6 @@ def test_a_threshold_says_on_which_side_a_number_is():
     found = made(rows)
     assert found.shape == (8, THRESHOLDS) and set(found.unique().tolist()) == {0.0, 1.0}
     assert found.sum(1).tolist() == [sum(row[c] > e for c, e in edges) for row in rows]
-
-
-@given(seed=st.integers(0, 50), rows=st.integers(1, 40))
-@settings(max_examples=15)
-def test_each_threshold_parts_what_it_was_fitted_to(seed, rows):
-    """However many numbers there are to read, and however few values they have."""
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randint(0, 4, (rows, READ), generator=generator).float()
-    made = Thresholds()
-    made.fit(values)
-    used = made.edge < NEVER
-    shares = made(values).mean(0)
-    assert ((shares[used] > 0) & (shares[used] < 1)).all() and (shares[~used] == 0).all()
-    edges = torch.stack([made.column[used].float(), made.edge[used]], 1)
-    assert len(edges.unique(dim=0)) == len(edges)
 
 
 def test_a_leaf_that_does_nothing_adds_nothing():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from sklearn.preprocessing import PowerTransformer
 
 from lib.programs.models.labels import BEYOND, MILLISECONDS, LabelTransform
@@ -36,34 +35,11 @@ def test_the_way_back_leads_back(name, seed, count):
     torch.testing.assert_close(made.log_seconds(made(inside)), inside.log(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
-@settings(max_examples=5)
-@given(seed=st.integers(0, 1000))
-def test_a_longer_time_is_a_larger_label(name, seed):
-    seconds = latencies(seed)
-    labels = fitted(name, seconds)(torch.from_numpy(np.sort(seconds)))
-    assert (labels.diff() >= 0).all() and labels[-1] > labels[0]
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_labels_are_standardized(name):
-    seconds = latencies(0)
-    labels = fitted(name, seconds)(torch.from_numpy(seconds))
-    assert abs(labels.mean()) < 1e-9 and abs(labels.std(correction=0) - 1) < 1e-9
-
-
-@pytest.mark.parametrize("name", ["box-cox", "yeo-johnson"])
-def test_power_transforms_are_those_of_scikit_learn(name):
+def test_box_and_coxs_transform_is_that_of_scikit_learn():
     seconds = latencies(3)
-    theirs = PowerTransformer(name).fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
-    ours = fitted(name, seconds)(torch.from_numpy(seconds)).numpy()
+    theirs = PowerTransformer("box-cox").fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
+    ours = fitted("box-cox", seconds)(torch.from_numpy(seconds)).numpy()
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
-
-
-def test_box_cox_makes_a_long_tail_normal():
-    seconds = latencies(1)
-    labels = {name: fitted(name, seconds)(torch.from_numpy(seconds)).numpy() for name in TRANSFORMS}
-    assert abs(stats.skew(labels["box-cox"])) < 0.1 < 3 < stats.skew(labels["none"])
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -82,7 +58,7 @@ def test_one_latency_is_label_zero(name):
 
 
 def test_what_was_fitted_is_saved_with_the_weights():
-    made, other = fitted("quantile", latencies(1)), LabelTransform("quantile")
+    made, other = fitted("box-cox", latencies(1)), LabelTransform("box-cox")
     other.load_state_dict(made.state_dict())
     some = torch.tensor([1e-4, 1e-3])
     assert torch.equal(made(some), other(some))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.programs.described import described_programs
+from lib.programs.inputs import described_programs
 from lib.programs.search.scorer import FEWEST, Scorer
 from tests.programs.search.half import DRAWN, programs
 
@@ -52,12 +52,3 @@ def test_without_enough_measurements_or_updates_the_prediction_stands(update):
         seconds[FEWEST - 1 :] = np.nan
     scorer.learn(known, seconds)
     assert (scorer(some(1)[0]) == -9).all()
-
-
-def test_equal_programs_are_corrected_alike():
-    scorer = Scorer(predict)
-    known, _ = some(0)
-    one = known.some(np.arange(len(known)) == 0)
-    for seconds in (1e-4, 2e-4, 1e-4, 2e-4):
-        scorer.learn(one, np.array([seconds]))
-    np.testing.assert_allclose(scorer(one), np.log(np.sqrt(2) * 1e-4), rtol=1e-6)

@@ -8,14 +8,12 @@ import shutil
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lib.collect.tvm.export import export
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.programs.tensorir import accesses
-from lib.programs.tensorir.features import FEATURES, WIDTH
+from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.records import (
     ACCESSES,
     KEYS,
@@ -43,7 +41,7 @@ def root(good, tmp_path):
 
 
 def change(root, table: str, **columns) -> None:
-    """Give a table other columns, and the checksum that goes with them."""
+    """Give a table other columns."""
     frame = pl.read_parquet(table_path(root, table))
     write_parquet(frame.with_columns(**columns), table_path(root, table))
 
@@ -67,28 +65,16 @@ def test_a_good_dataset_is_read(good):
     assert len(data.forest) == len(data.programs) == len(data.starts) - 1
 
 
-def test_features_have_distinct_names():
-    assert len(set(FEATURES)) == WIDTH == 164
-
-
-BROKEN = {
+BROKEN = {  # numbers that point at other tables, and what is not in BORDERS
     ("networks", "task"): 99,
     ("networks", "calls"): "x",
     ("programs", "task"): -1,
     ("programs", "leaves"): 0,
     ("programs", "nodes"): 99,
-    ("latencies", "program"): 10_000,
     ("latencies", "device"): 3,
-    ("latencies", "seconds"): 0.0,
-    ("latencies", "again"): -1.0,
-    ("latencies", "flags"): None,
     ("tasks", "split"): "valid",
-    ("nodes", "depth"): 5,
     ("nodes", "kind"): 17,
-    ("nodes", "extent"): -4,
-    ("nodes", "row"): 5,
     ("leaves", "position"): 77,
-    ("leaves", "loops"): float("nan"),
     ("unscheduled", "seconds"): float("inf"),
 }
 
@@ -169,23 +155,13 @@ def test_devices_of_another_kind_are_told(root, field):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_that_is_missing_cut_or_changed_is_told(root, table):
+def test_a_table_that_is_missing_or_cut_is_told(root, table):
     path = table_path(root, table)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     told(root, path.name)
-    path.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
-    told(root, path.name, "damaged")
     path.unlink()
     told(root, path.name)
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_a_column_that_is_missing_is_told(root, table):
-    column = next(iter(TABLES[table]))
-    frame = pl.read_parquet(table_path(root, table)).drop(column)
-    write_parquet(frame, table_path(root, table))
-    told(root, f"{table}.parquet", column)
 
 
 @pytest.mark.parametrize(
@@ -194,34 +170,6 @@ def test_a_column_that_is_missing_is_told(root, table):
 def test_another_dataset_json_is_told(root, text):
     (root / "dataset.json").write_text(text, encoding="latin-1")
     told(root, "dataset.json")
-
-
-def test_fewer_rows_of_leaves_than_programs_need_are_told(root):
-    frame = pl.read_parquet(table_path(root, "leaves"))
-    write_parquet(frame.head(len(frame) - 1), table_path(root, "leaves"))
-    told(root, "programs.parquet", "leaves")
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["nodes", "programs"]), st.data())
-def test_random_numbers_never_bring_the_reader_down(good, tmp_path_factory, table, data):
-    root = tmp_path_factory.mktemp("random") / "root"
-    shutil.copytree(good, root)
-    column = data.draw(
-        st.sampled_from([c for c, kind in TABLES[table].items() if kind == "integer"])
-    )
-    value = data.draw(st.integers(-(2**15), 2**15 - 1))
-    before = pl.read_parquet(table_path(root, table))
-    change(root, table, **{column: first(value, column)})
-    try:
-        read_programs(root)
-    except DataError as error:
-        assert json.dumps(str(error))
-        return
-    assert (table, column) in {("programs", "round"), ("nodes", "unroll"), ("nodes", "extent")} or (
-        pl.read_parquet(table_path(root, table)).equals(before)
-        or column in ("task", "kind", "row", "depth")
-    )
 
 
 def test_more_leaves_than_the_columns_type_holds_are_counted(tmp_path):
@@ -258,9 +206,6 @@ def test_access_patterns_that_cannot_be_are_told(tmp_path, change):
         ("matmul_add_gelu", "matmul"),
         ("layer_norm3", "layer_norm"),
         ("avg_pool2d_x", "avg_pool2d"),
-        ("fast_softmax2", "fast_softmax"),
-        ("tir_sigmoid_multiply", "tir_sigmoid"),
-        ("tir_abs_power_sum", "tir_abs"),
         ("0", "0"),
     ],
 )

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lib.programs.tensorir.tree import (
     LEAF,
-    NO_ROW,
     Forest,
     fault,
     loop_nests,
@@ -62,15 +61,6 @@ def test_every_tree_of_a_forest_keeps_its_order(forest_bodies):
         np.testing.assert_array_equal(sequence[positions(one)], one.leaves)
 
 
-@given(bodies)
-def test_nests_and_depths_agree(one):
-    found = tree(one)
-    for leaf, nest in zip(found.leaves, loop_nests(found), strict=True):
-        assert len(nest) == found.depth[leaf]
-        assert found.depth[nest].tolist() == list(range(len(nest)))
-        assert LEAF not in found.kind[nest]
-
-
 BROKEN = {
     "a node below a leaf": ("depth", 3, 3, "depth", "no loop"),
     "a node two levels deeper": ("depth", 1, 2, "depth", "no loop"),
@@ -102,10 +92,3 @@ def test_a_program_without_nodes_is_told():
     assert fault(dataclasses.replace(one, starts=np.array([], np.int64)))[0] == "nodes"
     assert fault(dataclasses.replace(one, starts=np.array([0, 3])))[0] == "depth"
     assert fault(dataclasses.replace(one, kind=one.kind[:-1])) is not None
-
-
-def test_a_forest_knows_its_trees():
-    forest = joined([tree(FUSED), tree(["x"])])
-    assert isinstance(forest, Forest) and len(forest) == 2 and forest.nodes == 10
-    assert forest.tree_of_node.tolist() == [0] * 9 + [1]
-    assert forest.tree(1).row.tolist() == [0] and NO_ROW not in forest.row[forest.leaves]

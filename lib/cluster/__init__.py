@@ -1,1 +1,0 @@
-"""Handing the stages' commands to Ray or Slurm; Make stays what knows when each may run."""

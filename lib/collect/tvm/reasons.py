@@ -1,0 +1,59 @@
+"""Errors of torch and TVM in one line, with the operator and the layer that they are of."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lib.files.errors import UserError, in_one_line
+
+MOST_WORDS = 300  # letters of somebody else's message
+UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
+
+
+def place_of(node: Any) -> str:
+    """An operator and the layer that it belongs to, for people."""
+    operator = str(getattr(node, "target", node)).removeprefix("aten.").partition(".")[0]
+    stack = [*getattr(node, "meta", {}).get("nn_module_stack", {}).values()]
+    path, kind = stack[-1] if stack else ("", "")
+    kind = getattr(kind, "__name__", str(kind)).rpartition(".")[2]
+    return f"{operator} of layer {path} ({kind})" if path else operator
+
+
+@contextmanager
+def one_line_of(name: str, what: str) -> Iterator[None]:
+    """Say in one line what torch or TVM cannot do with a network, and at which operator."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # of torch or TVM, whatever its kind
+        raise UserError(f"{name}: {what}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Where an error was raised, if that is known, and its first words."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    message = in_one_line(error)
+    if "data-dependent" in message:
+        places = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+        line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
+        return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
+    if missing := UNSUPPORTED.search(message):
+        return f"it has no operator {missing[1]}"
+    nodes = [frame.f_locals.get("node") for frame in frames]
+    steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
+    return ": ".join([*steps[-1:], message[:MOST_WORDS]])
+
+
+def _is_users(path: str) -> bool:
+    """Whether code is of neither Python's packages nor ours."""
+    ours = str(Path(__file__).parent)
+    return not path.startswith((sys.prefix, sys.base_prefix, ours, "<"))

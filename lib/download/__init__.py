@@ -1,1 +1,0 @@
-"""Fetching the official archives: transfer, unpacking."""

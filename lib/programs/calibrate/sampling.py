@@ -1,0 +1,108 @@
+"""Choice of the tasks that are measured on a processor: those that are unlike one another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from lib.cache.reader import Cache
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import load_programs
+from lib.programs.pooled import pooled_rows
+from lib.programs.task import networks_of
+
+TASKS = 64  # unlike one another, that the networks are to have
+COMPARED = 8  # programs of each task, of which the clusters are
+ROWS = 4096  # whose distances to all centres are computed at a time
+
+
+def networks_to_measure(cache: Cache, count: int) -> list[str]:
+    """Names of networks whose programs say most about a processor, sorted.
+
+    Many unlike tasks say more than many schedules of few: a predictor is off by much the same on
+    all schedules of a task. So tasks that are unlike one another are chosen, then the networks that
+    call most of them. Networks of the test are left out.
+
+    Args:
+        cache: of the programs that the predictor has learned from.
+        count: of networks, at most; TVM takes seconds to read one.
+    """
+    names = [name for name in cache.names("train", "valid") if networks_of(cache.rows[name])]
+    every = load_programs(cache, all_pairs(cache, names))
+    programs = every.some(np.arange(len(every)) - every.first[every.task] < COMPARED)
+    most = min(TASKS, len(programs.tasks))
+    chosen = kmeans_tasks(pooled_rows(programs), programs.first, most, seed=0)
+    tasks = [programs.tasks[k] for k in chosen]
+    return covering({name: networks_of(cache.rows[name]) for name in tasks}, count)
+
+
+def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
+    """At most so many networks, sorted, that call many of some tasks; picked by most new ones."""
+    left = {task: {*networks} for task, networks in called.items()}
+    picked: list[str] = []
+    while left and len(picked) < most:
+        names = sorted(set().union(*left.values()))
+        best = max(names, key=lambda name: sum(name in networks for networks in left.values()))
+        picked.append(best)
+        left = {task: networks for task, networks in left.items() if best not in networks}
+    return sorted(picked)
+
+
+def kmeans_tasks(  # longer: one algorithm of the paper
+    rows: np.ndarray, first: np.ndarray, count: int, seed: int
+) -> np.ndarray:
+    """Algorithm 1 of CDMPP: a task for each cluster of programs, the largest cluster first.
+
+    The algorithm leaves open what the features are and how they are scaled. Programs have
+    different numbers of leaves, so that each is one row of pooled features; columns are brought to
+    unit variance, and those that do not vary are left out. KMeans is scikit-learn's, begun once by
+    k-means++. Of clusters of one size the one with the lower number comes first, and of tasks that
+    are equally near the one that comes first. If programs have fewer distinct rows than there are
+    clusters, some clusters are the same, and have other tasks.
+
+    Args:
+        rows: (n, features) of all programs, task by task.
+        first: (tasks + 1,) where each task's programs begin; every task has one.
+        count: how many tasks, at most as many as there are.
+        seed: another seed draws other tasks.
+
+    Returns:
+        (count,) numbers of distinct tasks, in the order in which they were chosen.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    x = standardized(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        clusters = KMeans(count, n_init=1, random_state=seed).fit(x)
+    sizes = np.bincount(clusters.labels_, minlength=count)
+    centres = clusters.cluster_centers_[np.argsort(-sizes, kind="stable")].astype(np.float64)
+    parts = []
+    for start in range(0, len(x), ROWS):
+        block = x[start : start + ROWS].astype(np.float64)
+        product = block @ centres.T
+        squares = np.square(block).sum(1)[:, None] - 2 * product + np.square(centres).sum(1)
+        parts.append(np.sqrt(np.maximum(squares, 0)))
+    mean = np.add.reduceat(np.concatenate(parts), first[:-1], 0) / np.diff(first)[:, None]
+    chosen, left = [], np.ones(len(first) - 1, bool)
+    for distances in mean.T:  # the table of line 8, a row a cluster
+        task = np.flatnonzero(left)[np.argmin(distances[left])]
+        left[task] = False
+        chosen.append(task)
+    return np.array(chosen)
+
+
+def standardized(rows: np.ndarray) -> np.ndarray:
+    """(n, features) float32 of zero mean and unit variance, without columns that do not vary.
+
+    Where none does, there is one of zeros.
+    """
+    deviation = rows.std(0, dtype=np.float64)
+    varying = deviation > 1e-6
+    if not varying.any():
+        return np.zeros((len(rows), 1), np.float32)
+    columns = rows[:, varying]
+    return ((columns - columns.mean(0, dtype=np.float64)) / deviation[varying]).astype(np.float32)

@@ -1,0 +1,42 @@
+"""Stage 4 of a kind of collections: folds to results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lib.cache.reader import Cache
+from lib.files.named import named
+from lib.scoring.folds import Folds
+from lib.settings import Settings
+from lib.systems import SYSTEMS
+
+Blended = Mapping[str, pl.DataFrame]  # by section of metrics.json
+Write = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """How stage 4 makes results of the folds' scores.
+
+    Attributes:
+        read: (folder, cache, settings, number of folds or None) -> what the folds left.
+        table: (blended scores, cache, settings) -> what writes the table of results, and what
+            that table has, in words.
+        evaluate: (blended scores, cache, measurements that lie apart, settings) -> sections.
+        summary: (sections, collection) -> text.
+    """
+
+    read: Callable[[Path, Cache, Any, int | None], Folds]
+    table: Callable[[Blended, Cache, Settings], tuple[Write, str]]
+    evaluate: Callable[[Blended, Cache, pl.DataFrame | None, Settings], dict[str, dict[str, Any]]]
+    summary: Callable[[dict[str, dict[str, Any]], str], str]
+
+
+def ensemble_of(settings: Settings) -> Ensemble:
+    """Return how stage 4 works for the collection of some settings."""
+    return named(SYSTEMS[settings.kind].ensemble)

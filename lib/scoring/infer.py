@@ -1,0 +1,72 @@
+"""Stage 3 of a kind of collections: what is scored, and the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.files.named import named
+from lib.files.terminal import table
+from lib.runs.tracking import Tracker
+from lib.settings import Settings
+from lib.systems import SYSTEMS
+
+# (network, cached graph, settings) -> (permutations, c) scores, see 03_infer.py
+PermutedScores = Callable[[nn.Module, Any, Any], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Infer:
+    """How stage 3 scores the collections of a kind.
+
+    Attributes:
+        to_score: (cache, fold, settings) -> what one fold scores.
+        frames: (network, cache, those, settings, :data:`PermutedScores`) -> a frame of scores for
+            each graph or task.
+        counts: what the table at the end counts of each split, by heading; the last are scores.
+    """
+
+    to_score: Callable[[Cache, int, Any], list[Any]]
+    frames: Callable[[nn.Module, Cache, Any, Any, PermutedScores], Iterator[pl.DataFrame]]
+    counts: dict[str, pl.Expr]
+
+
+def infer_of(settings: Settings) -> Infer:
+    """Return how the collection of some settings is scored."""
+    return named(SYSTEMS[settings.kind].infer)
+
+
+def split_counts(scores: pl.DataFrame, counts: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """Return a row a split: counts by heading."""
+    return scores.group_by("split", maintain_order=True).agg(**counts)
+
+
+def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]) -> str:
+    """Return counts of each split as aligned text, and the rate over all.
+
+    Args:
+        scores: stage 3's.
+        seconds: that scoring took.
+        counts: see :class:`Infer`.
+    """
+    rows = [
+        [row["split"], *(f"{row[name]:,}" for name in counts)]
+        for row in split_counts(scores, counts).iter_rows(named=True)
+    ]
+    rate = f"{len(scores) / max(seconds, 1e-9):,.0f} scores a second"
+    return table(rows, ["", *counts]) + f"\n{rate}"
+
+
+def log_splits(
+    tracker: Tracker, scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]
+) -> None:
+    """Tell W&B the same, as a table and final numbers."""
+    tracker.table("splits", split_counts(scores, counts))
+    rate = len(scores) / max(seconds, 1e-9)
+    tracker.summarize({"scores": len(scores), "scores_per_second": rate})

@@ -1,0 +1,106 @@
+"""The factor on predictions, and networks that are trained further for one device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import nn
+
+from lib.programs.calibrate.fit import SHIFTS, best_factor, error_of, parts_of
+from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import Programs, device_features, devices_of, load_programs
+from lib.programs.settings import ProgramCollection
+from lib.programs.train import ProgramsFold
+from lib.training.fold import new_network
+from tests.programs.builders import cached, tiny_plus, tiny_settings, write_root
+
+GAPS = arrays(np.float64, st.integers(1, 20), elements=st.floats(-0.8, 0.8))
+
+
+@given(GAPS)
+def test_no_other_factor_is_better(gap):
+    found, middle = error_of(gap + best_factor(gap)), np.median(gap)
+    assert all(found <= error_of(gap - middle + shift) + 1e-12 for shift in SHIFTS)
+
+
+@pytest.mark.parametrize("times", [0.01, 0.2, 0.4, 1.0, 50.0])
+def test_any_factor_is_found(times):
+    gap = np.log(np.random.default_rng(0).uniform(0.9, 1.1, 99) * times)
+    assert np.exp(best_factor(gap)) * times == pytest.approx(1.0, rel=0.05)
+    gap[:9] += 7.0  # predicted a thousand times too slow
+    assert np.exp(best_factor(gap, most=1.0)) * times == pytest.approx(1.0, rel=0.05)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
+def test_parts_have_each_task_once(tasks):
+    task = np.array(tasks)
+    parts = list(parts_of(task))
+    assert (np.sum(parts, axis=0) == 1).all() and all(part.any() for part in parts)
+    for part in parts:
+        assert not set(task[part]) & set(task[~part])
+
+
+def untrained(
+    folder: Path, settings: ProgramCollection
+) -> tuple[nn.Module, Programs, dict[str, Any]]:
+    """A network, and programs that take three times as long on a device as where it was fitted."""
+    cache = cached(write_root(folder / "data", tasks=4), folder / "cache")
+    device = devices_of(cache)[0]
+    programs = load_programs(cache, all_pairs(cache, cache.names("train")))
+    programs = replace(programs, seconds=programs.seconds[:, :1])
+    data = ProgramsFold(settings, programs, programs, device_features([device]))
+    network = new_network(data, 0, 0)
+    return network, replace(programs, seconds=3 * programs.seconds), device
+
+
+def gap(network: nn.Module, programs: Programs, device: dict[str, Any]) -> float:
+    """Mean size of the errors of predicted logarithms, of programs of one number of leaves."""
+    rows = np.flatnonzero(programs.counts == programs.counts[0])
+    batch = programs.batch(rows, device_features([device]))
+    with torch.inference_mode():
+        logs = network.eval().log_seconds(batch).numpy()
+    return float(np.abs(logs - np.log(programs.seconds[rows])).mean())
+
+
+@pytest.mark.parametrize("settings", [tiny_settings(), tiny_plus()], ids=["cdmpp", "cdmpp-plus"])
+def test_what_reads_programs_stays_as_it_is(tmp_path, settings):
+    network, programs, device = untrained(tmp_path, settings)
+    before, after = network.state_dict(), tuned(network, programs, device).state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    of_devices = {id(parameter) for parameter in network.of_devices.parameters()}
+    named = {name for name, parameter in network.named_parameters() if id(parameter) in of_devices}
+    assert moved == named < before.keys()
+    again = tuned(network, programs, device).state_dict()
+    assert all(torch.equal(after[name], again[name]) for name in after)
+
+
+def test_latencies_move_towards_what_was_measured(tmp_path):
+    network, programs, device = untrained(tmp_path, tiny_plus())
+    assert gap(tuned(network, programs, device), programs, device) < 0.9 * gap(
+        network, programs, device
+    )
+
+
+@pytest.mark.parametrize("settings", [tiny_settings(), tiny_plus()], ids=["cdmpp", "cdmpp-plus"])
+def test_the_papers_way_trains_all_of_a_network_towards_both_devices(tmp_path, settings):
+    """Its source programs keep their latencies, on a device with vectors four times as wide."""
+    network, programs, device = untrained(tmp_path, settings)
+    new = {**device, "name": "new", "instructions": "avx512"}
+    learned = replace(programs, seconds=programs.seconds / 3)
+    source = Source(learned, device_features([device]))
+    after = tuned_by_cmd(network, programs, new, source, settings)
+    before = network.state_dict()
+    moved = [name for name, one in after.state_dict().items() if not torch.equal(one, before[name])]
+    assert {name.partition(".")[0] for name in moved} > {"device"}
+    assert gap(after, programs, new) < gap(network, programs, new)
+    again = tuned_by_cmd(network, programs, new, source, settings).state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in after.state_dict().items())

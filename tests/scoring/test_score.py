@@ -1,0 +1,194 @@
+"""The local leaderboard: truth from labelled files and from measurements that lie apart."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.files.errors import DataError
+from lib.ranking.metrics import kendall_tau
+from lib.ranking.truth import ALIKE
+from lib.scoring.score import main as score_main
+from lib.scoring.score import means_of, score_submission
+from lib.scoring.submission import entry_score, submission_lines
+from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.labels import count_configurations, read_runtimes
+from lib.tpugraphs.npz import TileKernel, read_layout, write_layout, write_tile
+from tests.commands import call
+from tests.synthetic import layout_graph, write_collection
+
+LAYOUT = "layout-xla-default"
+
+
+def write_submission(path: Path, rows: dict[str, np.ndarray]) -> Path:
+    lines = [f"{name}," + ";".join(map(str, order)) for name, order in rows.items()]
+    path.write_text("\n".join(["ID,TopConfigs", *lines]) + "\n")
+    return path
+
+
+def kernel(runtimes: np.ndarray, normalizers: np.ndarray) -> TileKernel:
+    graph = layout_graph("kernel", 0)
+    features = np.zeros((len(runtimes), 24), np.float32)
+    arrays = graph.node_feat, graph.node_opcode, graph.edge_index
+    return TileKernel("kernel", *arrays, features, runtimes, normalizers)
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """A layout collection whose valid split is labelled, and one tile kernel."""
+    root = tmp_path / "data"
+    write_collection(root, LAYOUT, train=1, valid=2, test=1)
+    runtimes, normalizers = np.array([40, 20, 30, 10, 60, 50, 70]), np.full(7, 10)
+    normalizers[3] = 1  # which makes the fastest run one of the slow ones
+    for split in ("train", "valid"):
+        write_tile(root / "npz/tile/xla" / split / f"{split}.npz", kernel(runtimes, normalizers))
+    return root
+
+
+def test_a_submission_over_a_labelled_split(tmp_path, data):
+    files = sorted((data / "npz/layout/xla/default/valid").iterdir())
+    truth = {path.name.removesuffix(".npz"): read_layout(path).config_runtime for path in files}
+    rng = np.random.default_rng(0)
+    orders = {graph: rng.permutation(20) for graph in truth}
+    rows = {f"layout:xla:default:{graph}": order for graph, order in orders.items()}
+    rows["tile:xla:valid"] = np.array([0, 3, 4, 5, 6])
+    scores, unscored = score_submission(write_submission(tmp_path / "a.csv", rows), data)
+    assert unscored == {}
+    found = dict(scores.select("graph", "score").iter_rows())
+    for graph, order in orders.items():
+        assert found[graph] == pytest.approx(kendall_tau(np.argsort(order), truth[graph]))
+    assert found["valid"] == pytest.approx(2 - 4 / 2)  # 40 / 10 against 20 / 10
+    means = means_of(scores)
+    assert means["collection"].to_list() == [LAYOUT, "tile-xla"]
+    taus = [found[graph] for graph in orders]
+    assert means["mean"].mean() == pytest.approx((np.mean(taus) + found["valid"]) / 2)
+
+
+def test_the_true_order_of_the_bundled_test_split_scores_one(tmp_path):
+    table = pl.read_parquet(BUNDLED / "measurements.parquet").filter(pl.col("split") == "test")
+    rows = {}
+    for (collection, graph), own in table.group_by("collection", "graph"):
+        runtimes = own.sort("config")["runtime"].to_numpy()
+        rows[f"{collection.replace('-', ':')}:{graph}"] = np.argsort(runtimes, kind="stable")
+    path = write_submission(tmp_path / "a.csv", rows)
+    scores, unscored = score_submission(path, None)
+    assert (len(scores), unscored) == (len(rows), {})
+    assert scores["score"].min() > 0.98  # equal runtimes are tied, a submission has no ties
+    means = means_of(scores)
+    assert means["graphs"].sum() == len(rows)
+
+
+def test_the_command_scores_several_submissions_and_writes_every_score(tmp_path, data):
+    path = sorted((data / "npz/layout/xla/default/valid").iterdir())[0]
+    name = f"layout:xla:default:{path.name.removesuffix('.npz')}"
+    order = np.argsort(read_layout(path).config_runtime, kind="stable")
+    good = write_submission(tmp_path / "good.csv", {name: order})
+    bad = write_submission(tmp_path / "bad.csv", {name: order[::-1]})
+    said = call(score_main, bad, good, "--data", data, "--outputs", tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert f"score: {good}: mean over 1 collections 1.0000\n" in said.stdout
+    table = pl.read_parquet(tmp_path / "score.parquet")
+    assert table["score"].to_list() == pytest.approx([-1, 1], abs=0.02)
+
+
+def test_before_the_submission_there_is_one_line(tmp_path):
+    said = call(score_main, "--outputs", tmp_path)
+    line = f"error: {tmp_path}/submission.csv: not there; make submission writes it first\n"
+    assert (said.returncode, said.stderr) == (2, line)
+    said = call(score_main, "a.csv", "--outputs", tmp_path)
+    assert said.stderr == "error: a.csv: not there; name one that is\n"
+
+
+@pytest.mark.parametrize(("scores", "agree"), [([3, 1, 2, 0], True), ([1, 1, 0, 0], False)])
+def test_a_score_differs_from_that_of_stage_4_by_ties_alone(scores, agree):
+    runtimes, graph = np.array([40, 20, 30, 10]), pl.DataFrame({"graph": "g", "score": scores})
+    rows = graph.with_row_index("config").with_columns(pl.col("config").cast(pl.Int64))
+    ((name, order),) = submission_lines(rows, "layout:xla:default", {"g": 4})
+    told = entry_score(name, np.array(order.split(";"), int), runtimes)
+    assert (told == pytest.approx(kendall_tau(np.array(scores), runtimes))) == agree
+
+
+def test_rows_nobody_knows_the_truth_of(tmp_path, data):
+    rows = {"layout:xla:default:test_0.v1.0": np.arange(20)}
+    said = call(score_main, write_submission(tmp_path / "a.csv", rows), "--data", data)
+    assert said.returncode == 2
+    assert "no row can be scored; not scored, since nobody knows" in said.stderr
+
+
+def test_a_graph_without_an_order_has_no_score(tmp_path, data):
+    """All of its configurations are the same, or ran equally fast: nothing could be ranked."""
+    folder = data / "npz/layout/xla/default/valid"
+    known = sorted(path.stem for path in folder.iterdir())
+    same, fast = layout_graph("same", 7), layout_graph("fast", 8)
+    same.node_config_feat[:] = same.node_config_feat[:1]
+    fast.config_runtime[:] = 5
+    for graph in (same, fast):
+        write_layout(folder / f"{graph.name}.npz", graph)
+    rows = {f"layout:xla:default:{graph}": np.arange(20) for graph in ("fast", "same", *known)}
+    scores, unscored = score_submission(write_submission(tmp_path / "a.csv", rows), data)
+    assert scores["graph"].to_list() == known
+    assert unscored == {ALIKE: ["layout:xla:default:fast", "layout:xla:default:same"]}
+
+
+VALID = f"{LAYOUT.replace('-', ':')}:valid_0.v1.0"
+
+
+@pytest.mark.parametrize("short", [VALID, "tile:xla:valid"])
+@pytest.mark.parametrize("named", [4, 1, 0])
+def test_a_short_row_is_left_out_and_told(tmp_path, data, short, named):
+    rows = {VALID: np.arange(20), "tile:xla:valid": np.arange(5)}
+    wanted, rows[short] = len(rows[short]), np.arange(named)
+    path = write_submission(tmp_path / "a.csv", rows)
+    said = call(score_main, path, "--data", data, "--outputs", tmp_path)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert f"would refuse the file: {short} ({named} of {wanted})\n" in said.stdout
+    scored = pl.read_parquet(tmp_path / "score.parquet")["collection"].to_list()
+    assert scored == [{VALID: "tile-xla"}.get(short, LAYOUT)]
+
+
+def test_nothing_but_short_rows(tmp_path, data):
+    path = write_submission(tmp_path / "a.csv", {VALID: np.arange(3)})
+    said = call(score_main, path, "--data", data, "--outputs", tmp_path)
+    assert said.returncode == 2
+    assert said.stderr.endswith(f"{VALID} (3 of 20)\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        *((VALID, one) for one in ([*range(19), 20], [0, 0], range(21), [-1, 3])),
+        ("layout:abc:default:x", [0]),
+        ("x", [0]),
+    ],
+)
+def test_a_bad_row_is_told(tmp_path, data, name, order):
+    path = write_submission(tmp_path / "a.csv", {name: np.array(order)})
+    with pytest.raises(DataError, match=r"a\.csv"):
+        score_submission(path, data)
+
+
+def test_only_labels_are_read(data, monkeypatch):
+    path = next((data / "npz/tile/xla/train").iterdir())
+    opened = []
+    monkeypatch.setattr(
+        zipfile.ZipFile,
+        "open",
+        lambda self, info, *rest, real=zipfile.ZipFile.open: (
+            opened.append(info.filename) or real(self, info, *rest)
+        ),
+    )
+    assert count_configurations(path) == {"train": 7}
+    assert set(opened) == {"config_runtime.npy"}
+    assert read_runtimes(path)["train"].tolist() == [4, 2, 3, 10, 6, 5, 7]
+    assert set(opened) == {"config_runtime.npy", "config_runtime_normalizers.npy"}
+    monkeypatch.undo()
+    np.savez(path.with_name("odd.npz"), config_runtime=np.ones((2, 2), np.int64))
+    with pytest.raises(DataError, match="one dimension"):
+        count_configurations(path.with_name("odd.npz"))
+    np.savez(path.with_name("odd.npz"), other=np.ones(2))
+    with pytest.raises(DataError, match="no such key"):
+        read_runtimes(path.with_name("odd.npz"))
