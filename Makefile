@@ -14,9 +14,9 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # Values are checked before anything is written, deleted or run: they may be names of files that
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
-PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
-	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE ON \
-	TASKS METHOD BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
+PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA ALSO ON \
+	KEEP_GOING PARTIAL CONFIRM SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE TASKS \
+	METHOD BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_MAKE
 HANDED_ON := NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -29,31 +29,32 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(
 $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 	$(if $(findstring $$,$(value $(v))),$(error $(v): must have no dollar sign))\
 	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
+ASK := $(call quoted,$(PYTHON)) -SEB -m lib.runs
+SAID := $(shell $(ASK).variables check '$(MAKECMDGOALS)' '$(GIVEN)' $(QUOTED) $(HANDED_ON) \
+	$(foreach v,$(PLAIN),$(if $(filter undefined,$(origin $(v))),$(v),$(call quoted,$(v)=$(value $(v))))))
+$(if $(filter cores=%,$(SAID)),,$(error $(or $(SAID),PYTHON=$(PYTHON): does not run)))
+needs = $(if $(and $(filter $(1),$(MAKECMDGOALS)),$(if $(value $(2)),,missing)),$(error usage: make $(1) $(3)))
+$(call needs,rank,PROGRAM,PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8])
+$(foreach v,A B,$(call needs,compare,$(v),A=outputs/x B=outputs/y))
+
 # Folds train side by side, one thread each; the number of jobs never changes a result. On GPUs they
 # take turns, if nobody has named a number (lib/runs/turns.py), or a program that places them.
 $(if $(value JOBS)$(value ON),,$(eval export TGRAPH_GPU_TURNS := 1))
-JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
-WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
-$(if $(WRONG),$(error $(WRONG)))
+JOBS := $(or $(value JOBS),$(patsubst cores=%,%,$(SAID)))
 # As Python writes a path, for targets are compared with those that it names.
 override export OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./,/,$(OUTPUTS)/))))
 # What tells the stages of one make from those of another: W&B's server is waited for once.
 export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
-UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
-$(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.make unknown $(call quoted,$(UNKNOWN)) \
-	$(PLAIN) $(QUOTED) $(HANDED_ON))))
-
-$(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)),,\
+# (A make below another has its number of jobs, which stands in its environment alone.)
+$(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(findstring --jobserver,$(shell echo "$$MAKEFLAGS")),,\
 	$(eval MAKEFLAGS += -j$(JOBS)))
 
-# Where results lie, the settings say.
-PLAN := $(shell $(PYTHON) -SEB -m lib.runs.make paths '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
-	'$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
+# Where results are, the settings say.
+PLAN := $(shell $(ASK).make paths '$(COLLECTION)' '$(MODEL)' '$(HOPS)' '$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
-NAME := $(patsubst results=%,%,$(filter results=%,$(firstword $(PLAN))))
-$(if $(NAME),,$(error $(or $(PLAN),PYTHON=$(PYTHON): does not run)))
+$(if $(filter results=%,$(firstword $(PLAN))),,$(error $(PLAN)))
 FOLD_COUNT := $(or $(value FOLDS),$(call planned,folds))
-OUT := $(OUTPUTS)/$(NAME)
+OUT := $(OUTPUTS)/$(call planned,results)
 MANIFEST := $(OUTPUTS)/$(call planned,cache)/manifest.json
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLD_COUNT) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
@@ -64,9 +65,8 @@ RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
 flag = $(if $($(1)),--$(2) $($(1)))
 text = $(if $(value $(1)),--$(2)=$(call quoted,$(value $(1))))
 TO := --outputs $(OUTPUTS)
-FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
-	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) \
-	$(call flag,EXPERIMENT,experiment) $(ARGS)
+NAMED = $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment)
+FLAGS = --collection $(COLLECTION) $(NAMED) $(call flag,SEED,seed) $(call flag,HOPS,hops) $(call flag,SETTINGS,settings) $(ARGS)
 # Of all stages alike, for one compares what it reads with what it would have been made from.
 TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
@@ -75,10 +75,10 @@ ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going
 # What stages would make anew is out of date, and what follows from it when it has become another.
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble weights tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
-TOLD := $(shell $(PYTHON) -SEB -m lib.runs.make due $(TO) $(ALL_FLAGS) $(if $(DRY),,--keep) 2>&1)
-$(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
-DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
+ifneq (,$(filter all preprocess cached train infer ensemble weights tune $(OUTPUTS)/%,$(MAKECMDGOALS)))
+FOUND := $(shell $(ASK).make due $(TO) $(ALL_FLAGS) $(if $(DRY),,--keep) 2>&1)
+$(if $(filter due:,$(firstword $(FOUND))),,$(error $(FOUND)))
+DUE := $(wordlist 2,$(words $(FOUND)),$(FOUND))
 $(DUE): again
 endif
 
@@ -86,32 +86,21 @@ endif
 # Networks wait for torch-scatter only where it adds up for them (lib/models/common/scatter.py).
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
-GPU := $(wildcard /dev/nvidia[0-9]*)
-LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
-
-.PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
-	compare wandb-sync setup test lint clean again cached
-
-# `## text` after a target is its line in `make help`; `##@ title` begins a group.
-help:  ## this list
-	@sh lib/runs/make.sh help $(OUT) $(MAKEFILE_LIST)
-
+LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(wildcard /dev/nvidia[0-9]*),gpu)),$(READY)-scatter)
 # A stage's command: `ON="srun -c2"` before it has it run elsewhere (docs/how-to/cluster.md). What
 # it was to write must be there in the end: an engine may end well before its job does.
 STAGE = $(if $(value ON),$(ON) )$(RUN)
 WRITTEN = $(if $(value ON),@test -e $@ || { echo >&2 'error: $@: not there; has its job ended?'; exit 1; })
 
-##@ run
+.PHONY: help all everything preprocess train infer ensemble rank weights submission score download tune \
+	reproduce status report compare wandb-sync setup test lint clean again cached
+
+# `## text` after a target is its line in `make help`; `##@ title` begins a group.
+help:  ## this list
+	@$(ASK).variables help $(OUT)
+
+##@ from raw graphs to a submission
 all: $(RESULTS)  ## all four stages of COLLECTION, ending in its report.html
-
-# A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
-# itself in the recipe, for then `make -n` would run it.)
-SUBMAKE ?= $(MAKE)
-EVERYTHING = $(RUN) -m lib.scoring.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
-	$(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment)
-everything: $(READY)  ## make all for every collection that has data, and an account of them
-	$(EVERYTHING)
-
 preprocess: $(MANIFEST)  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
 infer: $(SCORES)  ## stage 3: a score parquet a fold
@@ -140,43 +129,48 @@ $(RESULTS) &: $(SCORES) | $(READY)
 	$(STAGE) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
 	$(WRITTEN)
 
-$(if $(filter rank,$(MAKECMDGOALS)),$(if $(value PROGRAM),,\
-	$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8])))
+# A make of its own for each collection: one that fails does not stop the others. One of another kind
+# than MODEL's has its own.
+EVERY = $(shell $(ASK).variables every '$(DATA)' '$(MODEL)')
+everything: $(READY)  ## make all for every collection that has data
+	@+done= failed=; for name in $(EVERY); do collection=$${name%:own} model=; \
+		[ $$name = $$collection ] || model=MODEL=; \
+		if $(MAKE) all COLLECTION=$$collection $$model; then done="$$done $$collection"; \
+		else failed="$$failed $$collection"; fi; \
+	done; echo "everything: done:$${done:- none}; failed:$${failed:- none}"; [ "$$done" ] && [ -z "$$failed" ]
+
+submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
+	$(RUN) -m lib.scoring.merge $(TO) $(call text,SAMPLE,sample) $(NAMED) $(if $(PARTIAL),--partial)
+score: $(READY)  ## score it where runtimes are known: [SUBMISSION="a.csv b.csv"]
+	$(RUN) -m lib.scoring.score $(TO) $(NAMED) -- $(SUBMISSION)
+
+##@ use what was learned
 rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file|random:N|search:2000] [TOP=10] [MEASURE=8]
 	@$(RUN) -m lib.scoring.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
 		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
-
-weights: $(RESULTS)  ## keep the weights of COLLECTION in data/weights, for make rank, search and latency where nothing is trained
+weights: $(RESULTS)  ## keep the weights of COLLECTION in data/weights, for make rank, search and latency
 	$(RUN) -m $(if $(filter programs-%,$(COLLECTION)),lib.programs.latency.bundle,lib.scoring.weights) $(TO) $(FLAGS)
 
-submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
-	$(RUN) -m lib.scoring.merge $(TO) $(call flag,DATA,data) \
-		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		$(if $(PARTIAL),--partial)
-
-score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.scoring.leaderboard $(TO) $(call flag,DATA,data) \
-		$(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) -- $(SUBMISSION)
-
-##@ look
-status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
+##@ look and compare
+status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and why
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
-
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)
-
 compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
-	$(if $(and $(value A),$(value B)),,$(error usage: make compare A=outputs/x B=outputs/y))
 	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
-
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)
 
-include lib/runs/setup.mk
+tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLECTION and MODEL train best: [TRIALS=200] [FOLDS=1] [SEEDS=3]
+	$(RUN) -m lib.tune $(TO) $(TRAIN_FLAGS) $(call flag,FOLDS,folds) $(call flag,TRIALS,trials) \
+		$(call flag,SEEDS,seeds) $(call text,ON,on) --jobs $(JOBS)
 
-##@ tidy
-clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; those of the default model with the caches
-	rm -rf $(OUT)
+# A make of its own for each row, collection and seed. (Not $(MAKE) itself in the recipe, for then
+# `make -n` would run it.)
+SUBMAKE ?= $(MAKE)
+reproduce: $(READY)  ## a paper's table beside ours: [TABLE=tgraph3] [SEEDS=3] [COLLECTION=]; without TABLE, which there are
+	@$(RUN) -m lib.report.reproduce $(TABLE) --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
+		$(call flag,DATA,data) $(call flag,SEEDS,seeds) \
+		$(if $(filter command environment,$(origin COLLECTION)),--collection $(COLLECTION))
 
-# Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/experiments/experiments.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk
+include lib/collect/data.mk lib/programs/programs.mk lib/runs/setup.mk

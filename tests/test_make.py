@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from lib.runs.variables import cores
 from lib.settings import COLLECTIONS, MODELS
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
@@ -58,45 +58,14 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value"),  # tests/runs/test_variables.py has more
     [
-        *(("COLLECTION", value) for value in ("", ".", "..", "../..", "collect", "layout-xla-*")),
-        *(("COLLECTION", value) for value in (f"{COLLECTION} collect", f"{COLLECTION}\n", "/")),
-        *(("MODEL", value) for value in ("..", "tgraph gst", "Tgraph", "/../..", "a'b")),
-        *(("OUTPUTS", value) for value in ("", "old outputs", "a\tb", "a'b", 'a"b', "a$b", "a`b`")),
-        *(("OUTPUTS", value) for value in ("a:b", "a;b", "a#b", "a%b", "a*b", "a=b", "~/a", "-a")),
-        *(("OUTPUTS", value) for value in ("[a]", "a\\b", "a\nb", "a|b", "$(shell touch a)")),
-        *(("DATA", value) for value in ("my data", "a'b", "a$b", "a:b", "$(shell touch a)")),
-        *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
-        *(("FOLDS", value) for value in ("0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
-        *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
-        *(
-            (name, "x")
-            for name in (
-                "TOP",
-                "MEASURE",
-                "CORES",
-                "ROUNDS",
-                "KIND",
-                "HOPS",
-                "TRIALS",
-                "BATCH",
-            )
-        ),
-        *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
-        *(
-            (name, "1; touch a")
-            for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING", "SEEDS")
-        ),
-        *(("ARGS", value) for value in ("--a 'b", '"', "--a; touch a", "`touch a`", "a\ntouch a")),
-        *(("ARGS", value) for value in ("--a #", "--a \\", "> a", "$(touch a)", "--model ..")),
-        *(("ARGS", value) for value in ("--hops ../../x", "--model='../..'")),
-        *(("ON", value) for value in ("srun; touch a", "srun 'x", "a\nb", "srun $(touch a)")),
-        *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
-        *(("NETWORK", "a\nb"), ("DEVICE", "a b")),
-        *((name, "no") for name in ("KEEP_GOING", "PARTIAL")),
-        *((n, v) for n in ("SETTINGS", "DATABASE") for v in ("my file", "a'b", "a$b", "-a")),
-        *(("A", "a\nb"), ("SAMPLE", "a\ntouch a"), ("NETWORKS", "a\nb")),
+        *(("COLLECTION", value) for value in ("", f"{COLLECTION} collect", f"{COLLECTION}\n")),
+        *(("OUTPUTS", value) for value in ("", "/", "old outputs", "a'b", "$(shell touch a)")),
+        *(("ON", value) for value in ("srun; touch a", "srun 'x", "a\nb")),
+        *(("ARGS", value) for value in ('"', "a\ntouch a", "--model ..")),
+        *(("MODEL", ".."), ("HOPS", "0"), ("HOPS", "ALL"), ("VENV", "my venv"), ("JOBS", "")),
+        *(("A", "a\nb"), ("SAMPLE", "a\ntouch a")),
     ],
 )
 def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
@@ -106,8 +75,7 @@ def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
     assert done.returncode == 2, done.stdout
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    named = {"--model": "MODEL", "--hops": "HOPS"}.get(value.partition(" ")[0].partition("=")[0])
-    assert f"*** {named or name}" in done.stderr
+    assert f"*** {'MODEL' if '--model' in value else name}" in done.stderr
     assert everything_below(pristine) == before
 
 
@@ -135,8 +103,8 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
     assert chosen in done.stdout
 
 
-def test_a_calibration_has_the_cache_and_its_own_flags(pristine):
-    done = told(pristine, "-n", "calibrate", ARGS="--networks 1")
+def test_a_calibration_has_the_cache_and_its_own_flags(tmp_path):
+    done = run_make("-n", "calibrate", ARGS="--networks 1", OUTPUTS=tmp_path)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.index("01_preprocess.py "), done.stdout.index("lib.programs.calib")
     assert first < second and "--collection programs-cpu" in done.stdout[first:second]
@@ -149,7 +117,9 @@ def test_the_names_that_make_knows_are_those_of_the_settings(pristine):
         ("MODEL", list(dict.fromkeys(model for models in MODELS.values() for model in models))),
     ):
         said = told(pristine, "help", **{name: "x"}).stderr
-        assert f"must be one of {' '.join(known)}. " in said
+        assert f"{name}=x: must be one of {' '.join(known)}. " in said
+        near = told(pristine, "help", **{name: f"{known[0]}x"}).stderr
+        assert f"; is {known[0]} meant?" in near
         assert told(pristine, "help", **{name: known[-1]}).returncode == 0
 
 
@@ -161,7 +131,7 @@ def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
     assert "04_ensemble.py" in told(repository, "all", **given).stdout
     assert "Nothing to be done" in told(repository, "all", **given).stdout
     assert (repository / outputs / f"{COLLECTION}@tgraph" / "report.html").exists()
-    assert told(repository, "clean", **given).returncode == 0
+    assert told(repository, "clean", CONFIRM=1, **given).returncode == 0
     assert [path.name for path in (repository / outputs).iterdir() if path.name[0] != "."] == [
         COLLECTION
     ]
@@ -200,24 +170,20 @@ def test_every_variable_is_checked_or_the_makefiles_own():
     makes = {"MAKE", "MAKEFLAGS", "MAKECMDGOALS", "MAKEFILE_LIST", "MAKE_VERSION"}
     checked = {*variables_of_make("PLAIN"), *variables_of_make("QUOTED")}
     assert set(used) - set(own) - makes <= checked
-    assert checked <= set(used)
+    assert checked <= {*used, "METHOD"}  # of a target that is to come
     for name in variables_of_make("QUOTED"):
         for found in re.finditer(rf"\$[({{]{name}\b", text):
             assert text[: found.start()][-5:] in ("$(if ", "$(or ", "eq (,"), f"{name}: quote it"
 
 
-@pytest.mark.parametrize("name", [*variables_of_make("PLAIN"), *variables_of_make("QUOTED"), "NEW"])
+@pytest.mark.parametrize("name", ["OUTPUTS", "ON", "PYTHON", "ARGS", "A", "PROGRAM", "NEW"])
 def test_no_value_is_run(pristine, name):
     """Not even by make itself, which expands what it exports to programs."""
     before = everything_below(pristine)
     for value in ("$(shell touch y)x", "$$x"):
-        given = {"venv" if name == "VENV" else name: value}
-        done = told(pristine, "all", "rank", **given)
+        done = told(pristine, "all", "rank", **{name: value})
         assert (done.returncode, done.stdout) == (2, "")
         assert f"*** {name}: must have no dollar sign. " in done.stderr
-    if name in variables_of_make("PLAIN"):
-        given = {"venv" if name == "VENV" else name: "x; touch y"}
-        assert f"*** {name}=x; touch y: " in told(pristine, "all", **given).stderr
     exported = {"PYTHON": sys.executable, name: "$(shell touch y)"}
     done = subprocess.run(
         ["make", "help"], cwd=pristine, env=environment() | exported, capture_output=True
@@ -227,14 +193,31 @@ def test_no_value_is_run(pristine, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("COLECTION", "COLLECTION"), ("EPOCH", "EPOCHS"), ("jobs", "JOBS")]
+    ("words", "line"),
+    [
+        (["al"], "al: make has no such target; is all meant?"),
+        (["all", "EPOCH=7"], "EPOCH: make has no such variable; is EPOCHS meant?"),
+        (["all", "DATA=nowhere"], "nowhere: no npz_all/npz/layout/xla/default/train/*.npz"),
+        (["compare", "A=x"], "usage: make compare A=outputs/x B=outputs/y"),
+        (["rank"], "usage: make rank PROGRAM=file"),
+        (["all", "COLLECTION=tile-xla", "HOPS=2"], "HOPS=2: the graphs of tile-xla are not pruned"),
+        (["all", "PYTHON=no-such-python"], "PYTHON=no-such-python: does not run. "),
+    ],
 )
-def test_a_variable_that_nothing_reads_is_refused(pristine, name, meant):
-    done = told(pristine, "all", **{name: 7})
+def test_what_cannot_be_made_is_one_line_before_any_work(pristine, words, line):
+    """Not even packages are installed."""
+    before = everything_below(pristine)
+    python = [] if "PYTHON" in words[-1] else [f"PYTHON={sys.executable}"]
+    line_of_make = ["make", "VENV=new", *python, *words]
+    done = subprocess.run(
+        line_of_make, cwd=pristine, env=environment(), capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"*** {name}: make has no such variable; is {meant} meant? " in done.stderr
-    assert "no such variable (What" in told(pristine, "help", XYZZY=1).stderr
-    assert told(pristine, "help", WANDB_MODE="disabled", NO_COLOR=1).returncode == 0
+    assert line in done.stderr
+    assert done.stderr.count("\n") == (2 if "PYTHON" in words[-1] else 1)  # sh says so, too
+    assert everything_below(pristine) == before
+    if "EPOCH=7" in words:
+        assert told(pristine, "help", WANDB_MODE="disabled", NO_COLOR=1).returncode == 0
 
 
 def test_versions_that_are_too_old_are_one_line(repository):
@@ -242,7 +225,7 @@ def test_versions_that_are_too_old_are_one_line(repository):
     assert (done.returncode, done.stdout) == (2, "")
     assert re.search(r"\*\*\* GNU make \S+: 4.3 or later is needed. ", done.stderr)
     old = "import sys, runpy; sys.version_info = (3, 9, 18); sys.modules['tomllib'] = None; "
-    old += "runpy.run_module('lib.runs.make', run_name='__main__')"
+    old += "runpy.run_module('lib.runs.variables', run_name='__main__')"
     python = repository / "python3.9"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -SEB -c "{old}"\n')
     python.chmod(0o755)
@@ -251,38 +234,8 @@ def test_versions_that_are_too_old_are_one_line(repository):
     line = "*** PYTHON: is 3.9 here, and must be 3.11 or later; say PYTHON=python3.11 make"
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    for path in ("lib/__init__.py", "lib/runs/__init__.py", "lib/runs/make.py"):
-        ast.parse((REPOSITORY / path).read_text(), feature_version=(3, 6))
-
-
-@pytest.mark.parametrize(
-    ("flag", "variable"),
-    [
-        *(("--model", "MODEL"), ("--hops", "HOPS"), ("--outputs", "OUTPUTS"), ("--data", "DATA")),
-        ("--settings", "SETTINGS"),
-        *(("--collection", "COLLECTION"), ("--folds", "FOLDS"), ("--fold", "FOLDS")),
-        ("--keep-going", "KEEP_GOING"),
-    ],
-)
-def test_a_flag_that_decides_a_path_has_its_variable(pristine, flag, variable):
-    """Make and the stage would expect different files."""
-    before = everything_below(pristine)
-    written = (
-        f"{flag} 2",
-        f"{flag}=2",
-        f"'{flag}' 2",
-        f"--d 'a b' \"{flag}=2\"",
-        f"{flag[:4]}''{flag[4:]}",
-    )
-    for args in written:
-        done = told(pristine, "all", MODEL="tgraph", ARGS=args)
-        assert (done.returncode, done.stdout) == (2, ""), args
-        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-        assert f"*** {variable}: say " in done.stderr
-        assert f"{flag} in ARGS" in done.stderr
-    assert everything_below(pristine) == before
-    near = f"{flag}-x 2 '--x={flag}' {flag[1:]}"
-    assert told(pristine, "help", ARGS=near).returncode == 0
+    for path in ("lib/__init__.py", "lib/runs/__init__.py", "lib/runs/variables.py"):
+        ast.parse((REPOSITORY / path).read_text(), feature_version=(3, 8))
 
 
 def test_what_a_settings_file_holds_cannot_pass_for_where_results_lie(repository):
@@ -300,33 +253,6 @@ def test_what_a_settings_file_holds_cannot_pass_for_where_results_lie(repository
     assert everything_below(repository) == before
 
 
-def test_graphs_of_tiles_are_not_pruned(pristine):
-    done = told(pristine, "all", COLLECTION="tile-xla", HOPS=2)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "*** HOPS=2: the graphs of tile-xla are not pruned; leave it out. " in done.stderr
-
-
-def test_a_python_that_does_not_run_is_named(pristine):
-    done = told(pristine, "all", PYTHON="no-such-python")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "*** PYTHON=no-such-python: does not run. " in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("kind", "cores", "why"),
-    [
-        *(("", "0", ""), ("", "0,1", ""), ("layouts", "1,1", ""), ("programs", "0", "")),
-        *(("", value, "must be numbers of cores") for value in (",", "0,", "0,,1", "0 1", "-1")),
-        ("programs", "0,1", "programs are measured on one core"),
-    ],
-)
-def test_cores_to_measure_on(pristine, kind, cores, why):
-    done = told(pristine, "-n", "collect", CORES=cores, **{"KIND": kind} if kind else {})
-    assert done.returncode == (2 if why else 0), done.stderr
-    flag = "--core" if kind == "programs" else "--cores"
-    assert why in done.stderr if why else f" {flag} {cores} " in done.stdout
-
-
 def test_outputs_that_cannot_be_written_are_one_line(repository):
     """As on a read-only disk (which root does not meet): never `Nothing to be done`."""
     assert told(repository, "all").returncode == 0
@@ -340,33 +266,12 @@ def test_outputs_that_cannot_be_written_are_one_line(repository):
     assert everything_below(repository) == before
 
 
-def test_cores_are_those_that_may_be_used(tmp_path):
-    """Not what OpenMP is told; fewer if a control group has a quota, or one around it."""
-
-    def cores(*words: object, **environ: str) -> int:
-        line = ["sh", REPOSITORY / "lib/runs/make.sh", "cores", *words]
-        done = subprocess.run(line, env=os.environ | environ, capture_output=True, check=True)
-        return int(done.stdout)
-
-    own = len(os.sched_getaffinity(0))
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    for threads in ("1", "99"):
-        assert cores(tmp_path, OMP_NUM_THREADS=threads, OMP_THREAD_LIMIT=threads) == own
-    for quotas, count in ((("max", "150000"), 2), (("max", "50000"), 1), (("1000", "max"), 1)):
-        for folder, quota in zip((inner, tmp_path), quotas, strict=True):
-            (folder / "cpu.max").write_text(f"{quota} 100000\n")
-        assert cores(inner) == min(own, count)
-
-
 def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(repository):
-    line = ["sh", REPOSITORY / "lib/runs/make.sh", "cores"]
-    cores = subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
     python = repository / "asks" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "turns:$TGRAPH_GPU_TURNS" "$@"\n')
     python.chmod(0o755)
-    for given, jobs, turns in (({}, cores, "1"), ({"JOBS": 7}, "7", "")):
+    for given, jobs, turns in (({}, str(cores()), "1"), ({"JOBS": 7}, "7", "")):
         asked = {"venv": "asks", "environ": {"OMP_NUM_THREADS": "99"}, **given}
         said = told(repository, "preprocess", **asked).stdout
         assert f"turns:{turns} 01_preprocess.py" in said
@@ -384,12 +289,16 @@ def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(reposit
         ({"MODEL": "gst"}, True),
     ],
 )
-def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(pristine, given, waits):
+def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(
+    pristine, tmp_path, given, waits
+):
+    for name in (COLLECTION, "tile-xla"):
+        write_collection(tmp_path, name, train=2, valid=1, test=0)
     ready = [f"-ostand-in/.ready{one}" for one in ("", "-native")]
     given = {
         "VENV": "stand-in",
         "OUTPUTS": "nowhere",
-        "DATA": "x",
+        "DATA": tmp_path,
         "PYTHON": sys.executable,
     } | given
     words = ["make", "-n", *ready, *(f"{name}={value}" for name, value in given.items()), "train"]
@@ -441,3 +350,39 @@ def test_an_environment_may_be_a_link(repository, tmp_path):
     python.chmod(0o755)
     said = told(repository, "link/.ready-torch", "VENV=link", PYTHON="./python").stdout
     assert f"<{(tmp_path / 'elsewhere').resolve()}>" in said
+
+
+def test_everything_is_a_make_for_each_collection_that_has_data(repository):
+    """One that fails stops no other; what was given is for all."""
+    root = repository / "data" / "all"
+    for name in ("layout-xla-random", "layout-nlp-default", "tile-xla"):
+        write_collection(root, name, train=2, valid=1, test=0)
+    script = STAND_IN.replace("exec", "case $* in *xla-random*) exit 3;; esac\nexec")
+    (repository / "stand-in" / "bin" / "python").write_text(script)
+    for stamp in (".ready-torch", ".ready", ".ready-native"):  # for makes that make starts
+        (repository / "stand-in" / stamp).touch()
+    given = {"DATA": "data/all", "MODEL": "tgraph", "EPOCHS": 3, "OUTPUTS": "new"}
+    done = told(repository, "everything", **given)
+    assert done.returncode == 2
+    end = "everything: done: layout-nlp-default tile-xla; failed: layout-xla-random"
+    assert done.stdout.splitlines()[-1] == end
+    assert "02_train.py --outputs new --collection tile-xla --data data/all " in done.stdout
+    assert done.stdout.count("--model tgraph ") and " --model  " not in done.stdout
+    assert done.stdout.count("--epochs 3 ") == done.stdout.count(".py --outputs new ")
+    assert "forced in makefile" not in done.stderr
+    (repository / "none").mkdir()
+    assert "done: none; failed: none" in told(repository, "everything", DATA="none").stdout
+
+
+def test_clean_lists_what_goes_and_wants_a_word_for_weights(repository):
+    assert told(repository, "all", OUTPUTS="out").returncode == 0
+    assert told(repository, "all", OUTPUTS="out", MODEL="tgraph").returncode == 0
+    folder = repository / "out" / COLLECTION
+    (folder / "fold_0" / "last.safetensors").touch()
+    done = told(repository, "clean", OUTPUTS="out")
+    assert done.returncode == 2 and folder.exists()
+    assert "has trained weights of 1 folds (" in done.stderr and "CONFIRM=1" in done.stderr
+    assert re.search(rf"out/{COLLECTION}/cache: .* read by {COLLECTION}@tgraph", done.stdout)
+    assert told(repository, "clean", OUTPUTS="out", CONFIRM=1).returncode == 0
+    assert not folder.exists() and (repository / "out" / f"{COLLECTION}@tgraph").exists()
+    assert "nothing there" in told(repository, "clean", OUTPUTS="out").stdout

@@ -195,19 +195,9 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     assert started(run()) == list(SCRIPTS[2:])
 
 
-def test_help_lists_every_target(run):
-    output = run("help")
-    for target in (
-        *("all", "preprocess", "train", "infer", "ensemble", "setup", "test", "clean"),
-        *("status", "compare", "report", "wandb-sync"),
-    ):
-        assert f"\n  {target} " in output
-    assert "\x1b[" not in output
-
-
 def test_clean_deletes_one_collections_outputs(run, tmp_path):
     (tmp_path / "out" / "layout-nlp-default").mkdir()
-    run("clean")
+    run("clean", CONFIRM=1)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [".make", "layout-nlp-default"]
 
 
@@ -218,14 +208,8 @@ def test_an_experiment_has_a_folder_of_its_own_and_shares_the_cache(run, tmp_pat
     assert (tmp_path / "out" / f"{plain.name}+short.1" / "report.html").exists()
     assert "Nothing to be done" in run(EXPERIMENT="short.1", EPOCHS=3)
     assert sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*")) == before
-    run("clean", EXPERIMENT="short.1")
+    run("clean", EXPERIMENT="short.1", CONFIRM=1)
     assert plain.exists() and not list(plain.parent.glob("*+*"))
-
-
-@pytest.mark.parametrize("name", ["a/b", "a+b", "..@", "a b", "x" * 61])
-def test_a_name_that_no_experiment_can_have(run, name):
-    with pytest.raises(AssertionError, match="EXPERIMENT"):
-        run(EXPERIMENT=name)
 
 
 def test_two_makes_of_other_results_at_once(run, tmp_path):

@@ -1,6 +1,6 @@
 # Where data come from, a part of the Makefile: the official archives, or this machine's clock.
 
-.PHONY: collect download
+.PHONY: collect
 
 # What is measured decides the environment: layouts need JAX, programs TVM.
 PROGRAMS_VENV := $(VENV)-collect-programs

@@ -61,20 +61,17 @@ class DotNumbers:
 
 def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
     """Return the tensors that the layouts of a configurable node constrain."""
-    operands = graph.operands[node][:2]
-    opcode = graph.opcode[node]
-    if len(operands) == 1 and opcode in (CONVOLUTION, DOT):
-        operands = operands * 2  # both are one tensor, which has one edge
-    if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
-        tensors = (node, *operands[:1])
-        row_major_kernel = opcode in (CONVOLUTION, DOT)  # other operations: the program's order
-        preferred = tuple(
-            row_major(graph.rank(tensor)) if row_major_kernel else graph.plain[tensor]
-            for tensor in tensors
-        )
-        missing = 3 - len(tensors)
-        return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
-    return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, *operands)
+    operands, opcode = graph.operands[node][:2], graph.opcode[node]
+    is_product = opcode in (CONVOLUTION, DOT)
+    if is_product and operands:
+        first, second = operands[0], operands[-1]  # one tensor for both has one edge
+        return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, first, second)
+    tensors = (node, *operands[:1])
+    preferred = tuple(
+        row_major(graph.rank(tensor)) if is_product else graph.plain[tensor] for tensor in tensors
+    )
+    missing = 3 - len(tensors)
+    return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
 
 
 def _input_and_kernel(

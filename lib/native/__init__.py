@@ -1,11 +1,10 @@
 """Compiled loops around the matrix products of the networks, for the CPU.
 
-``*.cpp`` are compiled once for this machine's processor and torch, with torch's own builder, into
-a folder of the Python environment (``make setup`` does it, in half a minute; otherwise the first
-stage that wants them). The library that is there is used, whatever compiler there is now, if it
-still is what was written: beside it stand its size, its checksum and who compiled it. Where there
-is neither, the networks run on torch alone: the same numbers to rounding, in about three times the
-time.
+``make setup``, or else the first stage that needs them, compiles ``*.cpp`` with torch's own builder
+for this machine's processor and torch, in half a minute, into a folder of the Python environment. A
+record next to the library holds its size, its checksum and its compiler. A library that agrees with
+its record is used, whatever compiler is installed now. Without a library and a compiler, networks
+run on torch alone: the same numbers to rounding, in three times the time.
 """
 
 from __future__ import annotations
@@ -31,24 +30,32 @@ from lib.files.schema import expect
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
 NAME = "tgraph_native"
-LINKED = ["-fopenmp"]  # the OpenMP that torch has loaded: both have one name
+LINKED = ["-fopenmp"]  # finds the OpenMP that torch has loaded: both have the same name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
-UNKNOWN = "an unknown compiler"  # where there is no record
-RECORD = {"bytes": int, "checksum": str, "compiler": str}  # what stands beside the library
+UNKNOWN = "an unknown compiler"  # without a record
+RECORD = {"bytes": int, "checksum": str, "compiler": str}  # fields of a library's record
 
 
 def sources() -> list[Path]:
-    """The C++ files, sorted."""
+    """Return the C++ files, sorted."""
     return sorted([*HERE.glob("*.cpp"), *HERE.glob("*.h")])
 
 
 @functools.cache
 def available() -> bool:
-    """Whether the compiled loops are loaded as ``torch.ops.tgraph``; compiles them if need be."""
+    """Load the compiled loops as ``torch.ops.tgraph``, and return whether they are there.
+
+    They are compiled if need be.
+    """
     if os.environ.get(SWITCH) == "0":
         return False
     try:
-        _load(library())
+        path = library()
+        if not _is_whole(path):
+            with only_writer(path.parent, path):
+                if not _is_whole(path):  # another process may have written it by now
+                    _make(path)
+        torch.ops.load_library(str(path))
     except (RuntimeError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         warning = "lib/native is not compiled, networks run on torch alone, several times slower"
@@ -58,37 +65,29 @@ def available() -> bool:
 
 
 def compiler() -> str:
-    """Who compiled the library, in its own words: what another compiles may round otherwise."""
+    """Return the version line of the library's compiler: others may round differently."""
     return _record(library()).get("compiler", UNKNOWN)
 
 
 def takes(like: torch.Tensor) -> bool:
-    """Whether the compiled loops do for numbers of this tensor's type and device."""
+    """Return whether the compiled loops take numbers of this tensor's type and device."""
     return like.device.type == "cpu" and like.dtype == torch.float32 and available()
 
 
 def library() -> Path:
-    """The compiled library: another one for other sources, another torch or processor."""
+    """Return the path of the library for these sources, this torch and this processor."""
     key: dict[str, Any] = {"sources": fingerprint_files(sources(), HERE)}
     key |= {"torch": torch.__version__, "python": sys.version}
     key |= {"flags": FLAGS, "processor": _processor()}
     return Path(sys.prefix) / "tgraph-native" / f"{fingerprint_value(key)[:16]}.so"
 
 
-def _load(path: Path) -> None:
-    if not _is_whole(path):
-        with only_writer(path.parent, path):
-            if not _is_whole(path):  # another process may have written it by now
-                _make(path)
-    torch.ops.load_library(str(path))
-
-
 def _is_whole(path: Path) -> bool:
-    """Whether a library is what was written: a part of one kills the process that loads it."""
-    about = _record(path)
-    if not about or not path.is_file() or path.stat().st_size != about["bytes"]:
+    """Return whether a library is undamaged: a part of one kills the process that loads it."""
+    record = _record(path)
+    if not record or not path.is_file() or path.stat().st_size != record["bytes"]:
         return False
-    return _checksum(path) == about["checksum"]
+    return _checksum(path) == record["checksum"]
 
 
 def _checksum(path: Path) -> str:
@@ -96,7 +95,7 @@ def _checksum(path: Path) -> str:
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """What stands beside a library; empty if nothing does."""
+    """Return the record of a library; empty if there is none."""
     try:
         return expect(read_json(path.with_suffix(".json")), RECORD, path)
     except DataError:
@@ -116,31 +115,32 @@ def _make(path: Path) -> None:
         built = _compile(Path(folder), words)
         with open(built, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(built, path)  # moved, not copied: torch has loaded it, and must know it again
-    about = {"bytes": path.stat().st_size, "checksum": _checksum(path), "compiler": now}
-    write_json(path.with_suffix(".json"), about)
+        os.replace(built, path)  # moved, not copied: torch has loaded this very file
+    record = {"bytes": path.stat().st_size, "checksum": _checksum(path), "compiler": now}
+    write_json(path.with_suffix(".json"), record)
     if before not in (now, UNKNOWN):
         warning = f"warning: lib/native was compiled by {before} before, and now by {now}"
         print(f"{warning}: last bits of results may differ", file=sys.stderr)
 
 
 def _compile(folder: Path, words: list[str]) -> Path:
+    """Compile the library in a folder with a compiler's command, and return its path."""
     from torch.utils import cpp_extension  # slow to import, seldom needed
 
     print("compiling lib/native for this processor (half a minute, once)", file=sys.stderr)
-    # ninja is a package of the environment, whose programs need not be on the path
+    # Ninja is a package of the environment, whose programs need not be in PATH.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(programs)
-    if len(words) > 1:  # which torch would take for one
+    if len(words) > 1:  # torch would take them for one word
         compiler = folder / "c++"
         compiler.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         compiler.chmod(0o755)
         os.environ["CXX"] = str(compiler)
-    # As one file, for most of the time goes into reading torch's headers.
+    # One file, since the compiler needs most of the time to read torch's headers.
     copied = [Path(shutil.copy(path, folder)).name for path in sources()]
     together = folder / "together.cc"
     together.write_text("".join(f'#include "{p}"\n' for p in copied if p.endswith(".cpp")))
-    # The one path that torch does not quote: the environment's may have blanks.
+    # Torch does not quote this path of the environment, which may have blanks.
     cpp_extension.TORCH_LIB_PATH = shlex.quote(cpp_extension.TORCH_LIB_PATH)
     cpp_extension.load(
         NAME,
@@ -156,7 +156,7 @@ def _compile(folder: Path, words: list[str]) -> Path:
 
 
 def _processor() -> str:
-    """What the compiled code depends on: the processor's flags, where they can be read."""
+    """Return the processor's flags, if they can be read, or else torch's word for it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

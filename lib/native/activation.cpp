@@ -1,7 +1,7 @@
 // GELU and dropout in one pass, with the slope of both for the way back.
 //
-// What is left out is drawn from a hash of each number's place and of 64 bits of torch's generator,
-// so that it does not depend on how many threads draw it, and no mask is kept beside the slope.
+// A number is dropped according to a hash of its place and of 64 bits of torch's generator, so that
+// the number of threads does not matter, and no mask is kept in addition to the slope.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/library.h>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int64_t CHUNK = 1 << 14;  // numbers that a thread takes at least
 
-// Which numbers are drawn: share * 2^24 of 2^24 are left out.
+// The draw of dropped numbers: share * 2^24 of 2^24 are left out.
 struct Draw {
   uint32_t low, high;
   int32_t left_out;
-  float factor;  // on what is left
+  float factor;  // on numbers that are kept
 
   Draw(double share, uint64_t seed)
       : low((uint32_t)seed), high((uint32_t)(seed >> 32)),
@@ -86,8 +86,8 @@ void run(const float* z, int64_t begin, int64_t end, const Draw& draw, float* ou
   if (slope) memcpy(slope + place, &a.slope, size);
 }
 
-// GELU of contiguous float32 numbers with a share of them left out, the others scaled up by as
-// much; and its slope, empty unless it is wanted.
+// GELU of contiguous float32 numbers with a share of them left out and the others scaled up
+// accordingly; and its slope, empty unless `with_slope`.
 std::tuple<Tensor, Tensor> gelu_dropout(const Tensor& z, double share, bool with_slope) {
   TORCH_CHECK(z.is_contiguous() && z.scalar_type() == at::kFloat, "contiguous float32 is wanted");
   uint64_t seed = 0;

@@ -1,4 +1,4 @@
-// What the kernels share: where a cell's input lies, buffers, and how work is split.
+// Code that the kernels share: access to a cell's input, buffers, and the split of work.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -11,7 +11,7 @@
 namespace tgraph {
 namespace {
 
-constexpr int64_t AHEAD = 4;  // nodes that the memory is asked for in advance
+constexpr int64_t AHEAD = 4;  // nodes that are prefetched
 
 // One node's rows of all configurations, as float32 side by side.
 template <class T>
@@ -41,7 +41,7 @@ INLINE vec attention(const float* eta, int64_t configurations, int64_t width, ve
   return reciprocal(added);
 }
 
-// What cross_forward makes of x and of a node's eta and eta * softmax.
+// Results of cross_forward from x and from a node's two vectors, eta and eta * softmax.
 enum Outcome : int64_t {
   WHOLE = 0,   // x + GELU(concat(both)), (b, n, 2 H)
   POOLED = 1,  // its mean over the nodes, (b, 2 H) float32; of GELU alone without x

@@ -6,15 +6,23 @@ is used as long as the predictor is the one that it was made for.
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_files, read_json
+from lib.files.errors import DataError
 from lib.files.schema import expect
+from lib.programs.inputs import Programs, device_features, predict
 from lib.programs.tensorir.records import DEVICE
+from lib.scoring.trained import Ensemble
 
 KEPT = "calibration"  # folder of the results, with one for each processor
 FILE = "calibration.json"
@@ -78,3 +86,41 @@ def tell(device: dict[str, Any]) -> None:
         how = "networks tuned" if device["tuned"] else f"times {device['factor']:.3g}"
         by = f"{device['programs']:,} programs measured there: {how}"
         print(f"{device['name']}: calibrated by {by}", file=sys.stderr)
+
+
+def predicted_seconds(
+    ensemble: Ensemble, programs: Programs, device: Mapping[str, Any]
+) -> np.ndarray:
+    """(n,) seconds that each program takes, to be added up or compared: exp of the mean of the
+    networks' logarithms, as ``in_sums`` of ``predictions.csv`` has it, and calibrated.
+
+    Args:
+        ensemble: the folds.
+        programs: n.
+        device: one of :func:`known_devices`.
+    """
+    features, size = device_features([device]), ensemble.settings.batch
+    logs = [
+        predict(network, programs, features, size)[:, 0] for network in ensemble.networks.values()
+    ]
+    return np.exp(np.mean(logs, axis=0)) * device.get("factor", 1.0)
+
+
+def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> Ensemble:
+    """The networks that predict on a device: the ensemble's, or what calibration made of them.
+
+    Raises:
+        DataError: these are missing, damaged, or others than the calibration's.
+    """
+    if not device.get("tuned"):
+        return ensemble
+    path = tuned_weights(results, device)
+    tensors, metadata = tensor_file.load(path)
+    if metadata.get("tuned") != device["tuned"]:
+        raise DataError(path, "tuned", "other networks", "the calibration's; make calibrate")
+    networks = copy.deepcopy(ensemble.networks)
+    for fold, network in networks.items():
+        of_fold = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{fold}.")}
+        weights = {name.partition(".")[2]: tensor for name, tensor in of_fold.items()}
+        tensor_file.load_into(network, path, weights)
+    return replace(ensemble, networks=networks)

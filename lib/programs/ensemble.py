@@ -30,22 +30,19 @@ NEAREST = nearest(pl.col("score"), pl.col("variance"))
 
 
 def pairs_of(cache: Cache) -> pl.DataFrame:
-    """``task, program, device, config`` of every pair: ``config`` counts within the task."""
+    """``task, program, device, config, latency`` of every pair: ``config`` counts within a task."""
     names = [device["name"] for device in cache.manifest["devices"]]
     frames = []
     for name in cache.names("train", "valid", "test"):
         task = cache.graph(name)
-        count = len(task.owner)
-        frames.append(
-            pl.DataFrame(
-                {
-                    "task": [name] * count,
-                    "program": task.program[task.owner],
-                    "device": [names[number] for number in task.device],
-                    "config": np.arange(count),
-                },
-            )
-        )
+        columns = {
+            "task": [name] * len(task.owner),
+            "program": task.program[task.owner],
+            "device": [names[number] for number in task.device],
+            "config": np.arange(len(task.owner)),
+            "latency": task.seconds,
+        }
+        frames.append(pl.DataFrame(columns))
     return pl.concat(frames)
 
 
@@ -58,7 +55,7 @@ def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Pairs]) -> pl.DataFrame
         for side, own in sides.items()
         for name, mask in own.items()
     ]
-    return pl.concat(predicted).join(pairs, on=["task", "config"]).drop("config")
+    return pl.concat(predicted).join(pairs, on=["task", "config"]).drop("config", "latency")
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
@@ -118,18 +115,9 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
     """A row for each program on each device that no network which predicts it has seen.
 
     A prediction is the one that is nearest in relative terms, see :func:`nearest`; ``in_sums`` is
-    the mean of the logarithms, as :func:`lib.programs.latency.predict.predicted_seconds` has it.
+    the mean of the logarithms, as :func:`lib.programs.devices.predicted_seconds` has it.
     """
     pairs, frames = pairs_of(cache), []
-    seconds = pl.DataFrame(
-        {
-            "task": pairs["task"],
-            "config": pairs["config"],
-            "latency": np.concatenate(
-                [cache.graph(n).seconds for n in pairs["task"].unique(maintain_order=True)]
-            ),
-        }
-    )
     for section in WRITTEN:
         frame = (
             blended[section]
@@ -140,9 +128,8 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
                 in_sums=pl.col("score").exp().round_sig_figs(DIGITS),
             )
         )
-        keys = ["task", "config"]
         frame = frame.with_columns(pl.col("config").cast(pairs["config"].dtype))
-        frames.append(frame.join(pairs, on=keys).join(seconds, on=keys).select(*BLENDED))
+        frames.append(frame.join(pairs, on=["task", "config"]).select(*BLENDED))
     return pl.concat(frames).sort("split", "task", "program", "device")
 
 

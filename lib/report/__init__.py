@@ -1,1 +1,1 @@
-"""What a collection's outputs say, for people: report, comparison, status."""
+"""Results for people: report, comparison, status."""

@@ -1,4 +1,4 @@
-"""Everything a collection's folder holds, read for people: whatever is absent is left out."""
+"""The results in a collection's folder, read for people: whatever is absent is left out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READ_BY = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is known of one collection's outputs.
+    """The results of one collection.
 
     Attributes:
         folder: ``<outputs>/<collection>``.
@@ -67,7 +67,7 @@ class Experiment:
 
     @property
     def kind(self) -> Measures:
-        """Of the collection: which numbers count here."""
+        """The numbers that count for the collection."""
         return measures_of(self.collection, self.about.get("hardware", "cpu"))
 
     @property
@@ -93,7 +93,7 @@ class Experiment:
 
     @property
     def blending(self) -> str:
-        """How stage 4 blended the folds; :class:`DataError` if there is no such way."""
+        """The way stage 4 blended the folds; :class:`DataError` if there is no such way."""
         method = self.about.get("blending", "mean")
         if method not in METHODS:
             path = self.folder / "metrics.json"
@@ -200,7 +200,7 @@ def _check_metrics(experiment: Experiment) -> None:
 
 
 def _records(folder: Path, cache: Path, others: Iterable[int]) -> dict[str, dict[str, Any]]:
-    """Of the stages that made these results, stage 1's among them, which serves many; without those
+    """Return the records of the stages that made these results, stage 1's among them, without those
     of ``others``, which are folds.
 
     A record only tells of a run: a record that cannot be read is left out, with a warning.
@@ -224,7 +224,7 @@ def _of_stage_1(path: Path) -> bool:
 
 
 def _history(path: Path) -> pl.DataFrame | None:
-    """What was logged of each epoch: numbers, whatever their names; ``None`` if there is none."""
+    """Return the numbers of each epoch, whatever their names; ``None`` if there is no file."""
     if not path.exists():
         return None
     advice = "delete it, and train again"

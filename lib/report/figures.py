@@ -24,7 +24,7 @@ from lib.ranking.metrics import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE = 860.0  # points, about a pixel each on a phone
+WIDE, NARROW = 860.0, 390.0  # points, about a pixel each on a phone
 PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 POINTS = 1500  # of a cloud; more would only make the file larger
@@ -51,6 +51,7 @@ def picture(
     label: str,
     draw: Callable[[Axes], object],
     margins: tuple[float, float, float, float] = (52.0, 40.0, 14.0, 24.0),
+    look: str = "",
 ) -> Markup:
     """Return an ``<svg>`` element for a page.
 
@@ -59,6 +60,7 @@ def picture(
         label: a sentence for who cannot see the figure.
         draw: draws into the axes that it is given.
         margins: left, bottom, right and top of the axes, in points.
+        look: another class of the element.
     """
     import matplotlib  # late: it takes half a second, which only a report has
     from matplotlib.figure import Figure
@@ -74,7 +76,7 @@ def picture(
         draw(axes)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return _for_page(drawn.getvalue(), width, height, label)
+    return _for_page(drawn.getvalue(), width, height, label, look)
 
 
 def learning_curve(
@@ -107,12 +109,13 @@ def learning_curve(
         axes.set_xlabel("epoch")
         axes.set_xlim(left=0)
         label_ticks(axes)
+        axes.locator_params(axis="x", integer=True)
 
     return picture(*PANEL, f"{name} by epoch, a line a fold", draw)
 
 
 def by_graph(
-    metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int, width: float = WIDE
+    metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int, narrow: bool = False
 ) -> Markup:
     """Return the number that counts of each graph, best first, with its baseline and ceiling.
 
@@ -120,7 +123,7 @@ def by_graph(
         metrics: each graph's numbers.
         kind: which numbers count.
         most: graphs to show; if there are more, evenly spaced ones from best to worst.
-        width: of the figure.
+        narrow: whether names stand above their rows, for a phone.
     """
     main = kind.main
     names = ranked(metrics, main)
@@ -142,21 +145,27 @@ def by_graph(
         axes.plot(*_marks(values), "o", color=MODEL, markersize=9)
         if main.least is not None:
             axes.axvline(0, color=SOFT, linewidth=1, linestyle=":")
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.set_yticks(range(len(names)), [shortened(_text(name), 44) for name in names])
-        axes.tick_params(axis="y", labelcolor=TEXT)
+        axes.set_ylim(len(names) - 0.4, -1.0 if narrow else -0.6)
         axes.grid(visible=False, axis="y")
-        for y, value in values.items():
-            place = {"transform": axes.get_yaxis_transform(), "va": "center_baseline"}
-            axes.text(1.01, y, main.text(value), color=SOFT, **place)
+        shown = [shortened(_text(name), 44) for name in names]
+        axes.set_yticks([] if narrow else range(len(names)), [] if narrow else shown)
+        axes.tick_params(axis="y", labelcolor=TEXT)
+        place = {"transform": axes.get_yaxis_transform(), "va": "center_baseline"}
+        for y, (name, value) in enumerate(zip(shown, values.values(), strict=True)):
+            axes.text(1.02, y, main.text(value), color=SOFT, **place)
+            if narrow:
+                axes.text(0, y - 0.45, name, color=TEXT, **place)
         way = " (higher is better →)" if main.higher_is_better else " (← lower is better)"
         axes.set_xlabel(main.name + way)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(number_text)
 
-    height = 48 + 24.0 * len(names)
     label = f"{main.name} of each {kind.item}"
-    return picture(width, height, label, draw, (306.0, 42.0, 60.0, 6.0))
+    if narrow:
+        height = 48 + 36.0 * len(names)
+        return picture(NARROW, height, label, draw, (12.0, 42.0, 60.0, 6.0), "narrow")
+    height = 48 + 24.0 * len(names)
+    return picture(WIDE, height, label, draw, (306.0, 42.0, 60.0, 6.0), "wide")
 
 
 def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) -> Markup:
@@ -229,7 +238,8 @@ def label_ticks(axes: Axes) -> None:
 def number_text(value: float, _: object = None) -> str:
     """Return the label of a tick: few digits, powers of ten as such, a true minus sign."""
     if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        mantissa, exponent = f"{value:.0e}".split("e")
+        mantissa, exponent = f"{value:.2e}".split("e")
+        mantissa = f"{float(mantissa):g}".replace("-", "−")
         power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}"
     return f"{value:,.6g}".replace("-", "−")
@@ -251,7 +261,7 @@ def _text(text: str) -> str:
     return UNWRITABLE.sub("\ufffd", text)
 
 
-def _for_page(drawn: str, width: float, height: float, label: str) -> Markup:
+def _for_page(drawn: str, width: float, height: float, label: str, look: str) -> Markup:
     """Return a drawing as an element of a page.
 
     The page's policy lets no style through that stands in an element, so that styles become
@@ -274,6 +284,6 @@ def _for_page(drawn: str, width: float, height: float, label: str) -> Markup:
                 variable = VARIABLES.get(value)
                 element.set(name, f"var(--{variable})" if variable else value)
     root.attrib.clear()
-    root.attrib |= {"class": "figure", "viewBox": f"0 0 {width:g} {height:g}"}
+    root.attrib |= {"class": f"figure {look}".strip(), "viewBox": f"0 0 {width:g} {height:g}"}
     root.attrib |= {"role": "img", "aria-label": _text(label), "stroke-linejoin": "round"}
     return Markup(ElementTree.tostring(root, "unicode"))  # noqa: S704

@@ -126,11 +126,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "numbers": tables.numbers(experiment) if section else None,
         "curves": [curve for curve in curves if curve is not None],
         "by_fold": tables.folds(experiment),
-        "by_graph": [
-            (s, figures.by_graph(rows, kind, MOST_GRAPHS), len(rows))
-            for s in shown
-            for rows in (experiment.metrics_of(s),)
-        ],
+        "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "noisy": tables.NOISY,
         "graphs": tables.graphs(experiment),
@@ -146,6 +142,12 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "colours": figures.COLOURS,
         "has_ceiling": any(experiment.values(s, kind.ceiling.key) for s in shown),
     }
+
+
+def _by_graph(experiment: Experiment, section: str) -> Markup:
+    """Return a figure for a wide page and one for a phone; the style shows the one that fits."""
+    given = experiment.metrics_of(section), experiment.kind, MOST_GRAPHS
+    return figures.by_graph(*given) + figures.by_graph(*given, narrow=True)
 
 
 def against_baseline(experiment: Experiment, section: str) -> Paired | None:

@@ -1,4 +1,4 @@
-"""What stage 4 tells W&B of its results once they are written."""
+"""Results of stage 4 for W&B, once they are written."""
 
 from __future__ import annotations
 

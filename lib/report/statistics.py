@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether two rankings differ: errors and a paired test."""
+"""Errors of means, and a paired test of two rankings."""
 
 from __future__ import annotations
 

@@ -4,22 +4,15 @@ Only the standard library is needed, for there may be no environment yet::
 
     python3 -SEB -m lib.runs.make paths COLLECTION MODEL HOPS DATA ALSO SETTINGS EXPERIMENT
     python3 -SEB -m lib.runs.make due --collection layout-xla-default --folds 5
-    python3 -SEB -m lib.runs.make unknown NAME VARIABLES...
 
 Each prints words that Make can take apart, or a line about a wrong value.
 """
 
-import sys
-
-if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
-    version = ".".join(map(str, sys.version_info[:2]))
-    print(f"PYTHON: is {version} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
-    sys.exit()
-
 import argparse
 import dataclasses
 import difflib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +23,7 @@ from lib.runs.code import SCRIPTS
 from lib.runs.identity import Run
 from lib.settings import COLLECTIONS, MODELS, Settings, settings_class, settings_for
 from lib.settings.file import read_settings
-from lib.settings.resolved import dataset_for
+from lib.settings.resolved import dataset_for, root_of
 
 TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 
@@ -64,17 +57,13 @@ def due(*arguments: str) -> None:
     parser = all_flags(__doc__)
     parser.add_argument("--keep", action="store_true", help="write down what was parsed, for later")
     args = parser.parse_args(arguments)
-    words = list(due_files(run_of(args)))
+    run = run_of(args)
+    if args.keep and run.root is None and not run.files("preprocess")[0].exists():
+        root_of(run.settings.collection, args.data)  # it says how to get raw data
+    words = list(due_files(run))
     if args.keep:
         code.keep()
     print("due:", *words)
-
-
-def unknown(name: str, *variables: str) -> None:
-    """Print a line about a variable that nothing reads, and the name that may be meant."""
-    near = difflib.get_close_matches(name.upper(), variables, n=1)
-    meant = f"; is {near[0]} meant?" if near else ""
-    print(f"{name}: make has no such variable{meant} (What is for others: {name}=... make)")
 
 
 def all_flags(description: str | None) -> argparse.ArgumentParser:
@@ -108,6 +97,12 @@ def due_files(run: Run) -> Iterator[Path]:
             yield from run.files(stage, fold)
 
 
+def _unknown(variable: str, value: str, known: Iterable[str]) -> UserError:
+    near = difflib.get_close_matches(value, known, n=1)
+    meant = f"; is {near[0]} meant?" if near else ""
+    return UserError(f"{variable}={value}: must be one of {' '.join(known)}{meant}")
+
+
 def settings_of(
     collection: str, model: str = "", hops: str = "", data: str = "", also: str = ""
 ) -> Settings:
@@ -120,13 +115,11 @@ def settings_of(
             other collections that cannot be learned from. It names make's variable.
     """
     if collection not in COLLECTIONS:
-        near = difflib.get_close_matches(collection, COLLECTIONS, n=1, cutoff=0.3)
-        meant = f"; is {near[0]} meant?" if near else ""
-        raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}{meant}")
+        raise _unknown("COLLECTION", collection, COLLECTIONS)
     fitting = MODELS[COLLECTIONS[collection]]
     models = {name: kind for group in (*MODELS.values(), fitting) for name, kind in group.items()}
     if model and model not in models:
-        raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
+        raise _unknown("MODEL", model, models)
     if model and model not in fitting:
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)
@@ -155,4 +148,4 @@ def settings_of(
 
 if __name__ == "__main__":
     with one_line_errors():
-        {"paths": paths, "due": due, "unknown": unknown}[sys.argv[1]](*sys.argv[2:])
+        {"paths": paths, "due": due}[sys.argv[1]](*sys.argv[2:])

@@ -1,11 +1,11 @@
-# Environments and tests, a part of the Makefile.
+# Environments, tests and tidying up, a part of the Makefile.
 
 ##@ work on tgraph
 setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it themselves)
 
 # (A VENV that is a link is followed: Python does not.) Of packages only what is imported becomes
 # bytecode, a fifth of it, kept whatever PYTHONDONTWRITEBYTECODE says: programs start faster by it.
-new_venv = $(PYTHON) -m venv "$$(realpath -m $(1))"
+new_venv = $(call quoted,$(PYTHON)) -m venv "$$(realpath -m $(1))"
 INSTALL = $(RUN) -m pip install --quiet --no-compile
 KEPT = env -u PYTHONDONTWRITEBYTECODE $(RUN)
 
@@ -39,6 +39,10 @@ $(READY)-scatter: requirements.txt | $(READY)
 		'the same sums more slowly. To try again: rm $@'
 	touch $@
 
+$(READY)-tune: lib/tune/requirements.txt $(READY)
+	$(INSTALL) -r $<
+	touch $@
+
 $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/requirements.txt $(READY)
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
@@ -54,3 +58,6 @@ test: $(READY)-test $(READY)-native  ## lint and all tests, on all cores
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUFF)
 	$(RUN) -m mypy
+
+clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; CONFIRM=1 if weights were trained
+	@$(ASK).clean $(OUT) $(if $(CONFIRM),--confirm)

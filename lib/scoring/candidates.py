@@ -30,7 +30,7 @@ Scores = Callable[[Program], np.ndarray]  # of a program with its configurations
 
 @dataclass(frozen=True)
 class Request:
-    """How many configurations to draw, how, ``random`` or ``search``, and by which seed."""
+    """A number of configurations to draw, a way, ``random`` or ``search``, and a seed."""
 
     how: str
     count: int
@@ -38,7 +38,7 @@ class Request:
 
 
 def candidates_in(text: str | None, seed: int = 0) -> Request | Path | None:
-    """What a command line asks to be ranked: a file, or ``random:N`` or ``search:N``.
+    """Return the candidates that a command line names: a file, or ``random:N`` or ``search:N``.
 
     Raises:
         UserError: N is no number that there can be.
@@ -53,7 +53,7 @@ def candidates_in(text: str | None, seed: int = 0) -> Request | Path | None:
 
 
 def with_drawn(program: Program, request: Request, hardware: str, scores: Scores) -> Program:
-    """The program with configurations that were drawn in place of its own, all different.
+    """Return the program with configurations that were drawn in place of its own, all different.
 
     Those that set the fewest layouts come first, so that of equal scores the simplest is the first;
     the very first is the compiler's own choice. There are fewer than were asked for if the program
@@ -129,7 +129,7 @@ class _Drawn:
 
 
 def slot_ranks(program: Program) -> list[tuple[int, int, int]]:
-    """Of each site, the rank of output, input and kernel; 0 where there is no layout to choose.
+    """Return the ranks of each site's output, input and kernel; 0 where no layout can be chosen.
 
     Of a module these are its operands in their order. Features of an npz do not say which operand
     is the kernel, so that sizes have to.

@@ -1,4 +1,4 @@
-"""How good the scores are, next to the baseline and the ceiling."""
+"""Metrics of the scores, of the baseline and of the ceiling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lib.settings import Settings
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
-    """How far each graph's labels agree with themselves, see :func:`lib.ranking.rounds.ceiling`.
+    """Return the ceiling of each graph, see :func:`lib.ranking.rounds.ceiling`.
 
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
@@ -96,7 +96,7 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[M
 
 
 def submission(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
-    """What writes the submission of blended scores, and what it has, in words."""
+    """Return a function that writes the submission of blended scores, and its content in words."""
     counts = {name: cache.counts[name] for name in cache.names("test")}
     listed = measures_of(settings.collection).listed
     lines = submission_lines(blended["test"], settings.identifier, counts, listed)

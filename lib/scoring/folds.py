@@ -1,4 +1,4 @@
-"""What the folds left: their scores of every configuration, and how well each does."""
+"""Scores and validation of each fold, and the choice of the folds that are blended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = ("split", "graph", "config", "permutation", "score")
 
 @dataclass(frozen=True)
 class Folds:
-    """What the folds of a collection left.
+    """The folds of a collection.
 
     Attributes:
         validation: score of each fold, by fold.

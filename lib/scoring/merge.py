@@ -13,7 +13,6 @@ every tile entry five distinct configurations, fewer only if the kernel has fewe
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +64,8 @@ def merge(
     for part in collections:
         named = read_entries(part.file) if part.file.exists() else {}
         for name, order in named.items():
-            _check_known(part, name, counts)
+            if not _belongs(name, part) or name not in counts:
+                raise DataError(part.file, "ID", name, f"a graph of the test split of {part.name}")
             check_entry(part.file, name, order, counts[name])
         entries |= named
         ids = list(part.ids) if sample is None else [n for n in sample if _belongs(n, part)]
@@ -103,11 +103,6 @@ def _check_one_dataset(collections: list[Collection]) -> None:
         )
 
 
-def _check_known(part: Collection, name: str, counts: dict[str, int]) -> None:
-    if not _belongs(name, part) or name not in counts:
-        raise DataError(part.file, "ID", name, f"a graph of the test split of {part.name}")
-
-
 def _missing(
     part: Collection, ids: list[str], entries: dict[str, np.ndarray], official: bool
 ) -> list[str]:
@@ -129,13 +124,23 @@ def _missing(
 
 def main(arguments: list[str] | None = None) -> None:
     """Merge, or say in one line what is missing."""
-    args = _parsed(arguments)
+    parser = Parser(description="Merge the collections' submissions into the one for Kaggle.")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
+    parser.add_argument("--partial", action="store_true", help="write what there is")
+    parser.add_argument("--official", action="store_true", help="check the official 894 rows")
+    parser.add_argument("--model", choices=model_names(), help="whose, of kinds that have it")
+    parser.add_argument("--experiment", default="", help="of which, if it has a name")
+    args = parser.parse_args(arguments)
     sample = check_sample(args.sample) if args.sample else None
     collections = [
         find_collection(name, args.outputs, args.data, args.model, args.experiment)
         for name in identifiers()
     ]
-    official = args.official or _of_downloaded_data(collections)
+    downloaded = DOWNLOADED.resolve()
+    there = [part.root.path.resolve() for part in collections if part.root and part.file.exists()]
+    official = args.official or downloaded in there
     merged = merge(collections, sample, official and not sample)
     missing = "missing: " + "; ".join(merged.missing) if merged.missing else ""
     if missing and not args.partial:
@@ -154,32 +159,6 @@ def main(arguments: list[str] | None = None) -> None:
     print(
         f"submission: {len(merged.entries)} rows{of if official or sample else ''}, "
         f"{parts} of {len(OFFICIAL_TEST)} collections; wrote {path}"
-    )
-
-
-def _parsed(arguments: list[str] | None) -> argparse.Namespace:
-    description, _, _ = __doc__.partition("\n\n    python")
-    parser = Parser(
-        prog="python -m lib.scoring.merge",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
-    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
-    parser.add_argument("--partial", action="store_true", help="write what there is")
-    parser.add_argument("--official", action="store_true", help="check the official 894 rows")
-    parser.add_argument("--model", choices=model_names(), help="whose, of kinds that have it")
-    parser.add_argument("--experiment", default="", help="of which, if it has a name")
-    return parser.parse_args(arguments)
-
-
-def _of_downloaded_data(collections: Iterable[Collection]) -> bool:
-    """Whether a submission is of the official data, where `make download` puts them."""
-    downloaded = DOWNLOADED.resolve()
-    return any(
-        part.root is not None and part.root.path.resolve() == downloaded and part.file.exists()
-        for part in collections
     )
 
 

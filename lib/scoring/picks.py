@@ -1,4 +1,4 @@
-"""What the layouts of a pick cost and gain beside the compiler's own choice, where the networks'
+"""Costs and gains of a pick's layouts over the compiler's own choice, where the networks'
 scores are sums of that."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_PARTS, LEAST = 4, 0.005  # of a pick, those that weigh most; of all, a shar
 def picks(
     folder: Path, cache: Cache, settings: Settings, folds: Sequence[int], blended: pl.DataFrame
 ) -> dict[str, list[dict[str, Any]]]:
-    """Of each graph the largest parts of what its pick scores above the compiler's own choice.
+    """Return the largest parts of what each graph's pick scores above the compiler's own choice.
 
     Args:
         folder: of the results.

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -162,17 +161,17 @@ def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
-    """What a configuration sets: ``node, name, opcode, output, input, kernel`` of each site, and of
-    the best one the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
+    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``; of the
+    best one also the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
     """
     program, graph, rows = ranking.program, ranking.program.graph, []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
-        about = {"node": int(node), "name": program.names[node] if program.names else None}
-        about["opcode"] = opcode_name(graph.node_opcode[node])
-        rows.append(about | layouts(features))
+        site = {"node": int(node), "name": program.names[node] if program.names else None}
+        site["opcode"] = opcode_name(graph.node_opcode[node])
+        rows.append(site | layouts(features))
     if [config] == ranking.best(1):
         shares = shares_of_gain(ranking.ensemble, program, config)
         for row, share in zip(rows, shares, strict=False):  # there may be none
@@ -181,21 +180,27 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
 
 
 def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dict[str, Any]:
-    """The best configurations for machines, as values of JSON."""
+    """Return the best configurations for machines, as values of JSON."""
     runtimes, ranks = ranking.program.graph.config_runtime, ranking.ranks
+
+    def clock(config: int) -> dict[str, Any]:
+        if timings is None:
+            return {}
+        return {"timed_ns": timings.of.get(config), "within_noise": timings.within_noise(config)}
+
     top = [
         {
             "rank": int(ranks[config]),
             "config": config,
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
-            **(_timed(timings, config) if timings else {}),
+            **clock(config),
             **_details(ranking, config),
         }
         for config in ranking.shown(count, timings)
     ]
     chosen, compilers = ranking.ensemble.settings, ranking.compilers_own
-    clock = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
+    whole = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
     return {
         "program": ranking.program.graph.name,
         "collection": chosen.collection,
@@ -203,15 +208,9 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         "configurations": len(ranking.scores),
         "unit": UNITS[chosen.blending],
         "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
-        **(clock or {}),
+        **(whole or {}),
         "top": top,
     }
-
-
-def _timed(timings: Timings, config: int) -> dict[str, Any]:
-    if config not in timings.of:
-        return {"timed_ns": None}
-    return {"timed_ns": timings.of[config], "within_noise": timings.within_noise(config)}
 
 
 def _details(ranking: Ranking, config: int) -> dict[str, Any]:
@@ -242,26 +241,24 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
 
 
 def _lines(details: dict[str, Any]) -> list[str]:
-    """What a configuration sets."""
+    """Return a line for each site that a configuration sets, or for its tile bounds."""
     if "sites" not in details:
         return ["    " + "  ".join(f"{key} {bound or CHOICE}" for key, bound in details.items())]
     every = details["sites"]
     shown = [site for site in every if any(site[t] for t in TENSORS)]
-    lines = [_site_line(site) for site in shown]
+    lines = []
+    for site in shown:
+        name = printable(site["name"] or f"node {site['node']}")
+        tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
+        gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
+        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip())
     if len(shown) < len(every):
         lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
     return lines
 
 
-def _site_line(site: Mapping[str, Any]) -> str:
-    name = printable(site["name"] or f"node {site['node']}")
-    tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
-    gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
-    return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip()
-
-
 def timed(ranking: Ranking, count: int, python: Path) -> Timings | None:
-    """Return times of the best ``count``, one of each rank, beside the compiler's own choice.
+    """Return times of the best ``count``, one of each rank, and of the compiler's own choice.
 
     A program that XLA cannot run here has none, and a warning: its ranking stands.
     """

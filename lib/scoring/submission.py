@@ -109,7 +109,7 @@ def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
 
 
 def shortness(name: str, order: np.ndarray, count: int) -> str:
-    """How many configurations an entry names of those that it must, if it lacks some and nothing
+    """Return how many configurations an entry names of those it must, if it lacks some and nothing
     else is wrong with it; empty else. Arguments are those of :func:`check_entry`."""
     length, inside = measures_of(name).length(count), (order >= 0) & (order < count)
     good = len(np.unique(order)) == len(order) < length and inside.all()

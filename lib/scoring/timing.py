@@ -53,8 +53,8 @@ class Timings:
 
     def within_noise(self, config: int) -> bool | None:
         """Return whether a configuration differs from the compiler's own choice by so little that
-        it may be chance; ``None`` if it did not run."""
-        time = self.of[config]
+        it may be chance; ``None`` if it was not timed, or did not run."""
+        time = self.of.get(config)
         return None if time is None else abs(self.compilers_own / time - 1) < SURE * self.noise
 
     def words(self, config: int) -> str:

@@ -78,14 +78,14 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     if not paths:
         raise UserError(f"{folder}: no fold_<k>/{name} there; run 02_train.py first")
     loaded = {fold: tensor_file.load(path) for fold, path in sorted(paths.items())}
-    for fold, (_, about) in loaded.items():
-        expect(about, {"data": str, kind.metric: float}, paths[fold])
+    for fold, (_, metadata) in loaded.items():
+        expect(metadata, {"data": str, kind.metric: float}, paths[fold])
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
     chosen = trained_settings(kind, first_path, first, overrides)
-    for fold, (_, about) in loaded.items():
-        check_trained_with(paths[fold], about, chosen, fold)
-        _check_alike(paths[fold], about, first)
-    validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
+    for fold, (_, metadata) in loaded.items():
+        check_trained_with(paths[fold], metadata, chosen, fold)
+        _check_alike(paths[fold], metadata, first)
+    validation = {fold: metadata[chosen.metric] for fold, (_, metadata) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, chosen.best_folds, chosen.higher_is_better):
         networks[fold] = network_for(chosen).eval()
@@ -94,7 +94,7 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
 
 
 def _weights_used(folder: Path, kind: type[Settings]) -> str:
-    """Which weights stages 3 and 4 take, as any fold's file says that it was trained to."""
+    """Return the weights, best or last, that any fold's file says stages 3 and 4 take."""
     names = settings.WEIGHTS_FILES.values()
     files = sorted(path for name in names for path in folder.glob(f"fold_*/{name}"))
     said = tensor_file.read_about(files[0]).get("weights") if files else None
@@ -102,11 +102,11 @@ def _weights_used(folder: Path, kind: type[Settings]) -> str:
 
 
 def trained_settings(
-    kind: type[Settings], path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
+    kind: type[Settings], path: Path, metadata: Mapping[str, Any], overrides: dict[str, Any]
 ) -> Settings:
     """The settings that the weights of a file were trained with, with ``overrides``; checked."""
     types = get_type_hints(kind)
-    stored = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
+    stored = {f.name: metadata[f.name] for f in dataclasses.fields(kind) if f.name in metadata}
     for name, value in stored.items():
         allowed = types[name] | int if types[name] is float else types[name]
         if not isinstance(value, allowed) or (type(value) is bool and allowed is not bool):
@@ -117,10 +117,10 @@ def trained_settings(
     return chosen
 
 
-def _check_alike(path: Path, about: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+def _check_alike(path: Path, metadata: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     for name in ("data", "hops"):
-        if about.get(name) != first.get(name):
-            raise DataError(path, name, about.get(name), "that of the other folds: train again")
+        if metadata.get(name) != first.get(name):
+            raise DataError(path, name, metadata.get(name), "that of the other folds: train again")
 
 
 def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> np.ndarray:
@@ -145,8 +145,8 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
 
 
 def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[float]:
-    """Of what a configuration gains over the compiler's own, by the networks' mean score: how much
-    is lost if one site alone is left to the compiler, for each site.
+    """Return, for each site, how much of a configuration's gain over the compiler's own is lost if
+    this site alone is left to the compiler, by the networks' mean score.
 
     They add up to 1 where sites do not meddle with one another. There are none where nothing is
     gained, or where scores depend on which configurations share a batch.

@@ -27,8 +27,10 @@ def constrained(
 ) -> HloModuleProto:
     """The module under a configuration.
 
-    What the program gives back keeps the layouts that it has there: a constraint that reaches an
-    output would become the output's. Its inputs are not written over, for it runs many times.
+    What the program gives back is row-major, as it is of JAX's programs, whatever the instructions
+    say that compute it (a transposition at the end has its operand's layout); a constraint that
+    reaches an output must not become the output's. Inputs are not written over, for it runs many
+    times.
 
     Args:
         path, module: for messages, and as it was before any optimization.
@@ -74,7 +76,7 @@ class _Rewriting:
         self.next = max(self.shapes, default=0) + 1  # XLA has ids of a computation lie together
 
     def run(self, entry: bool) -> None:
-        """Write it; of the entry, outputs are held to their own layouts."""
+        """Write it; outputs of the entry are held to row-major."""
         stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
         for inst in list(self.computation.instructions):
             output, *operands = self.layouts.get(inst.id, [[], [], []])
@@ -84,14 +86,14 @@ class _Rewriting:
             read = [stands_for.get(number, number) for number in inst.operand_ids]
             root = entry and inst.id == self.computation.root_id
             if root and inst.opcode == "tuple":
-                operands = [_module_layout(self.shapes[number]) for number in inst.operand_ids]
+                operands = [_row_major(self.shapes[number]) for number in inst.operand_ids]
             for place, layout in enumerate(operands[: len(read)]):
                 if layout:
                     role = TENSORS[min(place, 1) + 1]
                     read[place] = self._constraint(read[place], layout, inst.name, role)
             inst.operand_ids[:] = read
             self.written.append(inst)
-            for layout in (output, _module_layout(inst.shape) if root else []):
+            for layout in (output, _row_major(inst.shape) if root else []):
                 if layout:
                     last = stands_for.get(inst.id, inst.id)
                     stands_for[inst.id] = self._constraint(last, layout, inst.name, TENSORS[0])
@@ -131,8 +133,7 @@ class _Rewriting:
         return number
 
 
-def _module_layout(shape: ShapeProto) -> list[int]:
-    """The layout that a tensor has in the module; none of a tuple or a number."""
-    if shape.tuple_shapes or len(shape.dimensions) < 2:
-        return []
-    return list(shape.layout.minor_to_major) or [*range(len(shape.dimensions))][::-1]
+def _row_major(shape: ShapeProto) -> list[int]:
+    """The row-major layout of a tensor; none of a tuple or a number."""
+    rank = len(shape.dimensions)
+    return [] if shape.tuple_shapes or rank < 2 else [*range(rank)][::-1]

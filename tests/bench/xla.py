@@ -10,7 +10,7 @@ import numpy as np
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla.environment import time_here
-from lib.collect.xla.programs import chosen_programs
+from lib.collect.xla.programs import selected_programs
 
 if TYPE_CHECKING:
     from lib.collect.xla.measure import Measurement
@@ -34,7 +34,7 @@ def compiled_at_random(module: str, description: str, count: int) -> Measurement
     time_here(module, args.core)
     from lib.collect.xla.measure import RUNS, Measurement  # late: JAX reads the environment
 
-    (program,) = chosen_programs(args.program)
+    (program,) = selected_programs(args.program)
     settings = SimpleNamespace(
         output="", round_seconds=ROUND_SECONDS, timed_by=RUNS, random=args.count, genetic=0
     )

@@ -12,10 +12,9 @@ from lib.files.errors import UserError
 from tests.stages import REPOSITORY, SCRIPTS
 
 MODULES = (
-    "lib.scoring.leaderboard",
+    "lib.scoring.score",
     "lib.scoring.merge",
-    "lib.scoring.everything",
-    "lib.experiments.reproduce",
+    "lib.report.reproduce",
     "lib.collect.xla.export",
     "lib.report",
     "lib.report.compare",

@@ -83,12 +83,6 @@ def test_the_library_that_is_there_is_used_whatever_compiler_there_is(
     assert capfd.readouterr().err == "" and native.compiler() == "g++ 12.2.0"
 
 
-def test_a_compiler_of_two_words_compiles(built, monkeypatch):
-    monkeypatch.setenv("CXX", "ccache g++")
-    assert _available() and built[1] == ["compiled", "loaded"]
-    assert native.compiler() == "g++ 12.2.0"
-
-
 def test_without_a_compiler_and_a_library_it_is_told(built, monkeypatch, capfd):
     monkeypatch.setenv("CXX", "no-such-compiler -O1")
     assert not _available()

@@ -44,14 +44,6 @@ def test_a_task_of_a_network_that_is_held_out_is_not_learned(called, seed):
             assert any(folds[network] == fold for network in called[task] or [task])
 
 
-def test_variants_of_a_network_go_together_if_that_is_asked_for():
-    called = {f"t{k}": [f"net{k // 3}.w{k % 3}"] for k in range(12)}
-    held = held_out_by(called, 0, tiny_settings(keep_together="family"))
-    assert {
-        task for task in called if int(task[1:]) // 3 in {int(t[1:]) // 3 for t in held}
-    } == held
-
-
 def test_networks_of_the_test_are_the_sources(cache):
     for fold in range(2):
         sides = sides_of_fold(cache, fold, tiny_settings())

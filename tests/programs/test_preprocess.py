@@ -14,9 +14,8 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.inputs import devices_of
-from lib.programs.preprocess import tasks_of
 from lib.programs.tensorir.accesses import around
-from lib.programs.tensorir.records import ACCESSES, read_programs, table_path
+from lib.programs.tensorir.records import read_programs, table_path
 from tests.programs.builders import COLLECTION, SPEED, write_programs, write_root
 
 
@@ -130,13 +129,3 @@ def test_a_dataset_without_a_measured_program_is_told(tmp_path):
     write_parquet(frame.clear(), table_path(root, "latencies"))
     with pytest.raises(DataError, match="none that was measured"):
         write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")
-
-
-def test_a_dataset_without_access_patterns_is_read_and_says_so(tmp_path, capsys):
-    root = write_root(tmp_path / "root")
-    assert len(list(tasks_of(root / "dataset.json", ["train"]))) > 1
-    assert capsys.readouterr().out == ""
-    table_path(root, ACCESSES).unlink()
-    assert len(list(tasks_of(root / "dataset.json", ["train"]))) > 1
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{root}: without accesses.parquet: ")

@@ -97,19 +97,6 @@ def test_tile_runtimes_are_divided_by_their_normalizers(tmp_path):
     assert np.array_equal(Truth(found).runtimes("k"), expected)
 
 
-def test_a_kernel_that_lacks_a_normalizer_has_none(tmp_path):
-    """As stage 1 reads it: some runtimes divided and some not could not be compared."""
-    source = tile_kernel("k", 0)
-    some = source.config_runtime_normalizers.copy()
-    some[1] = 0
-    write_tile(tmp_path / TILE / "train" / "k.npz", source)
-    path = tmp_path / TILE / "train" / "k.npz"
-    arrays = {**np.load(path), "config_runtime_normalizers": some}
-    np.savez(path, **arrays)
-    found = Truth(RawLabels(DataRoot(tmp_path, tmp_path), TILE)).runtimes("k")
-    assert np.array_equal(found, source.config_runtime)
-
-
 def test_a_raw_file_that_cannot_be_believed_is_told(tmp_path):
     path = tmp_path / LAYOUT / "train" / "a.npz"
     path.parent.mkdir(parents=True)

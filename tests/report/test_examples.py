@@ -1,4 +1,4 @@
-"""What a figure shows is what its number was computed from."""
+"""Figures show the scores that their number was computed from."""
 
 from __future__ import annotations
 

@@ -30,7 +30,14 @@ def test_a_history_without_the_column_has_no_curve():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (-0.25, "−0.25"), (1500, "1,500"), (1e-4, "10⁻⁴"), (2e6, "2·10⁶"), (0.005, "0.005")],
+    [
+        (0, "0"),
+        (-0.25, "−0.25"),
+        (1500, "1,500"),
+        (1e-4, "10⁻⁴"),
+        (-2e6, "−2·10⁶"),
+        (7.5e-4, "7.5·10⁻⁴"),
+    ],
 )
 def test_labels_of_ticks(value, text):
     assert figures.number_text(value) == text
@@ -50,6 +57,8 @@ def test_shortened_names_keep_their_ends(name, most):
 def test_graphs_stand_best_first_with_baseline_and_ceiling():
     rows = {"low": graph_row(0.1), "high": graph_row(0.9), "middle": graph_row(0.5)}
     figure = figures.by_graph(rows, LAYOUTS, most=60)
+    phone = figures.by_graph(rows, LAYOUTS, most=60, narrow=True)
+    assert [text for text in texts(phone) if text in rows] == ["high", "middle", "low"]
     assert [text for text in texts(figure) if text in rows] == ["high", "middle", "low"]
     dots = [x for x, _ in marks(figure, "c0")]
     assert len(dots) == 3 and dots == sorted(dots, reverse=True)

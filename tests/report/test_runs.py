@@ -1,4 +1,4 @@
-"""What the stages tell W&B, read back from the runs that they kept offline."""
+"""Runs in W&B, read back from those that were kept offline."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ import pytest
 
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError
-from lib.files.named import named
 from lib.models.tgraph.settings import TGraphSettings
 from lib.runs import code
 from lib.runs.code import SCRIPTS, STAGES, code_for
@@ -107,8 +106,8 @@ def edited(text: str, how: str) -> str:
         ("lib/models/prices/training.py", "code", ""),
         ("lib/models/tile/network.py", "code", ""),
         ("lib/compiler/tpu.py", "code", "4"),  # whose baseline is in the report, not in folds
-        ("lib/experiments/fold.py", "code", ""),
-        ("lib/experiments/models/gat.py", "code", ""),
+        ("lib/models/segments/training.py", "code", ""),
+        ("lib/models/segments/gat.py", "code", ""),
         ("lib/programs/train.py", "code", ""),
         ("lib/programs/models/cdmpp.py", "code", ""),
         ("lib/programs/preprocess.py", "code", ""),
@@ -168,7 +167,7 @@ LINEAR = f'            "linear": "lib.models.tgraph.settings:TGraphSettings",\n{
     ("name", "old", "new", "expected"),
     [
         ("systems.py", ENTRY, LINEAR, ""),
-        ("experiments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
+        ("models/segments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
         (PLUS, "float = setting(\n        0.3", "float = setting(\n        0.2", "234"),
         ("settings/base.py", "best_folds: int = setting(4,", "best_folds: int = setting(3,", "4"),
     ],
@@ -285,19 +284,6 @@ def settings_of(collection: str, model: str):
 
 
 @EVERY_MODEL
-def test_what_a_model_runs_counts(collection, model):
-    settings = settings_of(collection, model)
-    runs = [named(settings.network), *named(settings.network).__mro__]
-    runs += [named(settings.fold), *vars(named(settings.input)).values()]
-    modules = {getattr(one, "__module__", "") for one in runs}
-    wanted = {f"{name.replace('.', '/')}.py" for name in modules if name.startswith("lib.")}
-    fold = {f"{settings.fold.partition(':')[0].replace('.', '/')}.py"}
-    assert len(wanted) >= 3 and fold <= wanted
-    assert wanted <= code_for("train", settings).keys()
-    assert wanted - fold <= code_for("infer", settings).keys()
-
-
-@EVERY_MODEL
 def test_a_model_is_made_from_its_own_system(collection, model):
     settings = settings_of(collection, model)
     found = {stage: code_for(stage, settings).keys() for stage in STAGES}
@@ -307,9 +293,10 @@ def test_a_model_is_made_from_its_own_system(collection, model):
     every = set().union(*found.values())
     of_programs = any(path.startswith("lib/programs/") for path in every)
     assert of_programs == (settings.kind == "programs")
-    of_experiments = any(path.startswith("lib/experiments/") for path in every)
-    assert of_experiments == settings.network.startswith("lib.experiments.")
-    assert not {"lib/systems.py", "lib/programs/settings.py", "lib/experiments/settings.py"} & every
+    of_experiments = any(path.startswith("lib/models/segments/") for path in every)
+    assert of_experiments == settings.network.startswith("lib.models.segments.")
+    tables = {f"lib/{name}" for name in ("systems.py", "programs/settings.py")}
+    assert not {*tables, "lib/models/segments/settings.py"} & every
 
 
 # What stages 3 and 4 read is of this fold, these settings, data and code, or one line says so.

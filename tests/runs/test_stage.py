@@ -37,7 +37,7 @@ def begun(folder, name: str, *flags: str, **given: str) -> Stage:
 
 def groups(folder, *flags: str) -> Iterator[str]:
     for name in STAGES:
-        yield begun(folder, name, *flags).tracker.about["group"]
+        yield begun(folder, name, *flags).tracker.arguments["group"]
 
 
 def test_settings_are_a_group_or_the_name_of_the_experiment(tmp_path):
@@ -49,8 +49,8 @@ def test_settings_are_a_group_or_the_name_of_the_experiment(tmp_path):
 
 def test_runs_are_found_by_data_collection_model_and_fold(tmp_path):
     tags = ["data-012345", COLLECTION, "tgraph-plus"]
-    assert begun(tmp_path, "ensemble").tracker.about["tags"] == tags
-    assert begun(tmp_path, "train").tracker.about["tags"] == [*tags, "fold-3"]
+    assert begun(tmp_path, "ensemble").tracker.arguments["tags"] == tags
+    assert begun(tmp_path, "train").tracker.arguments["tags"] == [*tags, "fold-3"]
 
 
 def test_the_best_of_a_curve_is_its_highest_of_tau_and_its_lowest_of_losses_and_errors(tmp_path):

@@ -115,15 +115,6 @@ def test_a_broken_wandb_is_one_warning(wandb, tmp_path, capsys, broken):
         assert wandb.run.calls[-1][0] == broken  # not called again after it
 
 
-def test_a_missing_wandb_is_one_warning(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    use(tmp_path)
-    error = capsys.readouterr().err
-    assert error.startswith("warning: W&B is off")
-    assert error.count("\n") == 1
-
-
 def test_a_mode_that_there_is_not_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WANDB_MODE", "onlin")
     use(tmp_path)
@@ -322,14 +313,6 @@ def test_a_real_offline_run_reads_back(tmp_path):
     }
     assert run.exit_code == 0
     assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
-
-
-def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path):
-    (tmp_path / "outputs").write_text("a file where the folder should be")
-    done = run_program(tmp_path, WHOLE_RUN, WANDB_MODE="offline")
-    assert done.returncode == 0
-    assert done.stderr.startswith("warning: W&B is off for the rest of this stage: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_server_that_does_not_answer_is_one_warning(tmp_path):

@@ -102,7 +102,7 @@ def test_operands_of_a_module_are_in_their_order(tmp_path):
 
 
 def stand_in(folder: Path, script: str) -> Path:
-    """What is called in place of a Python with JAX."""
+    """A script that is called in place of a Python with JAX."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

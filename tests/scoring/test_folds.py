@@ -1,4 +1,4 @@
-"""What the folds left: which files there are, and scores that can be believed."""
+"""Files of the folds, and scores that can be believed."""
 
 from __future__ import annotations
 

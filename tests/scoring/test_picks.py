@@ -1,4 +1,4 @@
-"""What the report says that the layouts of a pick cost."""
+"""Parts of a pick's score, as the report shows them."""
 
 from __future__ import annotations
 

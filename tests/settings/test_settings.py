@@ -18,7 +18,7 @@ from lib.runs.make import all_flags, run_of, settings_of
 from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.resolved import BUNDLED, BUNDLED_TPU
 from lib.settings.tables import cache_of, check_trained_with
-from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, TPUGRAPHS, WORDS, read_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS, WORDS, read_dataset
 from lib.training.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.synthetic import write_collection
@@ -73,22 +73,6 @@ def test_the_papers_values_for_tiles():
     assert (found.identifier, found.folder) == ("tile:xla", Path("tile/xla"))
     bundled = settings_for("tile-xla", read_dataset(BUNDLED_TPU), {})
     assert bundled.folds_total < 20 and bundled.kernels == 8
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("epochs", 0.0), ("kernels", 0), ("configurations", 1), ("channels", 20)]
-)
-def test_values_that_a_tile_collection_cannot_have(name, value):
-    with pytest.raises(UserError, match=f"--{name} {value}"):
-        settings_for("tile-xla", TPUGRAPHS, {name: value})
-
-
-@pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
-def test_bundled_data_want_fewer_folds(collection):
-    found = settings_for(collection, CPU_LAYOUTS, overrides={})
-    assert found.folds_total < 20
-    assert passes_of(found, 10) < 750
-    assert found.score_training
 
 
 # The default model.
@@ -245,12 +229,6 @@ def test_a_flag_without_a_value_is_refused():
         settings.parser("x").parse_args(["--collection"])
 
 
-@pytest.mark.parametrize("kind", TRAINED)
-def test_flags_of_makes_variables_are_of_every_network(kind):
-    names = {one.name for one in dataclasses.fields(kind)}
-    assert {"epochs", "seed"} <= names
-
-
 def test_an_unknown_model_is_refused():
     with pytest.raises(UserError, match="--model 'gts': not one of tgraph-plus, tgraph, prices, "):
         arguments("--model", "gts")
@@ -379,15 +357,6 @@ def test_show_prints_every_setting_and_where_it_comes_from(capsys):
     assert shown["learning-rate"] == ("0.002", "this data root")
     assert shown["members"] == ("2", "default")
     assert len(shown) == len(dataclasses.fields(TGraphPlusSettings)) + 2  # head, data root
-
-
-def test_show_tells_official_values_from_defaults(tmp_path, capsys):
-    write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
-    official_form(tmp_path)
-    line = ("--data", str(tmp_path), "--model", "tgraph", "--show")
-    with pytest.raises(SystemExit):
-        settings.resolve(arguments(*line, collection="layout-nlp-default"))
-    assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
 
 
 def test_show_needs_no_fold():

@@ -24,7 +24,9 @@ def program() -> HloModuleProto:
             "main",
             2,
             instruction(HIGH + 1, "parameter", shape=shape(4, 4, layout=[0, 1])),
-            instruction(HIGH + 2, "dot", shape=shape(4, 4), operand_ids=[HIGH + 1, HIGH + 1]),
+            instruction(
+                HIGH + 2, "dot", shape=shape(4, 4, layout=[0, 1]), operand_ids=[HIGH + 1, HIGH + 1]
+            ),
             instruction(
                 HIGH + 3, "tuple", shape={"tuple_shapes": [{}] * 2}, operand_ids=[HIGH + 2] * 2
             ),
@@ -58,13 +60,13 @@ def written(made: HloModuleProto) -> list[tuple[int, str, list[int], list[int]]]
     ]
 
 
-def test_tensors_are_brought_into_layouts_and_outputs_keep_theirs():
+def test_tensors_are_brought_into_layouts_and_outputs_are_row_major():
     plain, site = program(), np.array([2])
     made = constrained(Path("a"), plain, site, layouts(output=[0, 1], kernel=[1, 0]))
     assert written(made) == [
         (1, "parameter", [], [0, 1]),
         (5, "custom-call", [1], [1, 0]),  # of the kernel; 4 is taken
-        (2, "dot", [1, 5], [1, 0]),
+        (2, "dot", [1, 5], [0, 1]),
         (6, "custom-call", [2], [0, 1]),
         (7, "custom-call", [6], [1, 0]),
         (8, "custom-call", [6], [1, 0]),

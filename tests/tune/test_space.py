@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-from lib.programs.settings import ProgramSettings
 from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.base import wanted_range
 from lib.settings.file import read_settings, write_settings
-from lib.settings.search import Search, among, between, declared, space_of
+from lib.settings.search import Search, space_of
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tune.__main__ import distributions, name_of
 from tests.builders import CPU_LAYOUTS, tiny_settings
@@ -79,41 +77,6 @@ def test_settings_as_they_are_are_in_the_space(chosen):
 def test_nothing_is_searched_that_paths_go_by():
     for chosen in EVERY:
         assert not {*chosen.cache_depends_on, "collection", "model"} & set(space_of(chosen))
-
-
-def test_the_paper_of_a_predictor_is_within_what_is_searched():
-    paper = {**ProgramSettings.implied["paper"], "layers": 11}
-    for name, value in paper.items():
-        search = declared(ProgramSettings, name)
-        assert search.including(value) == search
-
-
-def test_what_is_given_stays():
-    chosen = tiny_settings()
-    assert "channels" in space_of(chosen)
-    assert "channels" not in space_of(chosen, {"channels"})
-
-
-def test_a_default_that_a_subclass_sets_is_searched_as_its_base_class_says():
-    plus = settings_for("layout-xla-default", CPU_LAYOUTS, {})
-    assert type(plus).__dataclass_fields__["learning_rate"].metadata["search"] is None
-    assert space_of(plus)["learning_rate"] == between(1e-4, 2e-2, logarithmic=True)
-
-
-def test_a_value_outside_is_taken_in():
-    assert between(1, 4).including(6) == between(1, 6)
-    assert between(0.1, 1, logarithmic=True).including(0) == between(0, 1)
-    assert among(2, 4).including(3) == among(3, 2, 4)
-    assert among(2, 4).including(4) == among(2, 4)
-
-
-def test_distributions_are_those_of_the_types():
-    chosen = settings_for("programs-cpu", TPUGRAPHS, {"model": "cdmpp"})
-    made = distributions(chosen, space_of(chosen))
-    assert isinstance(made["learning_rate"], FloatDistribution)
-    assert made["learning_rate"].log
-    assert isinstance(made["layers"].low, int)
-    assert isinstance(made["loss"], CategoricalDistribution)
 
 
 def test_a_search_is_called_by_all_that_its_values_depend_on():

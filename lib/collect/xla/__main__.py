@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.environment import measuring_environment
-from lib.collect.xla.programs import Program, bundled_programs, chosen_programs
+from lib.collect.xla.programs import Program, bundled_programs, selected_programs
 from lib.files.artifacts import remove_leftovers
 from lib.files.believing import believing
 from lib.files.children import end_with_parent
@@ -35,44 +35,28 @@ COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = Parser(prog="python -m lib.collect.xla", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("outputs/collect"))
-    parser.add_argument("--cores", default="1", help="one collector timing on each, such as 0,1")
-    parser.add_argument("--compile-cores", help="where all compile, such as 0,1; else as --cores")
-    parser.add_argument("--nice", type=int, default=0, help="niceness while compiling, such as 19")
-    parser.add_argument(
-        "--programs",
-        default="*",
-        help="comma-separated: names or patterns of bundled programs, files or folders of HLO",
-    )
-    parser.add_argument(
-        "--timed-by",
-        choices=(RUNS, KERNELS),
-        default=RUNS,
-        help="whole runs; or the sum of a program's kernels, for a machine whose clock is noisy",
-    )
-    parser.add_argument(
-        "--rounds", type=int, help="a configuration's; default 24 of runs, 4 of kernels"
-    )
-    parser.add_argument("--most-rounds", type=int, default=0, help="while --ceiling is not reached")
-    parser.add_argument(
-        "--ceiling",
-        type=float,
-        default=0.0,
-        help="go on until halves of the rounds agree so well: Kendall's tau, such as 0.9",
-    )
-    parser.add_argument("--round-seconds", type=float, default=0.006, help="of runs in one round")
-    parser.add_argument("--random", type=int, default=50, help="random configurations a program")
-    parser.add_argument("--genetic", type=int, default=34, help="genetic configurations a program")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quiet-lock", type=Path, help="file to hold a lock on while timing")
-    parser.add_argument(
-        "--clear-core",
-        default="",
-        metavar="NAMES",
-        help="while timing, keep processes whose command begins so off the core: python,make,...",
-    )
-    parser.add_argument("--resume", action="store_true", help="keep what is measured, do the rest")
-    parser.add_argument("--list", action="store_true", help="name the bundled programs and stop")
+    add = parser.add_argument
+    add("--output", type=Path, default=Path("outputs/collect"))
+    add("--cores", default="1", help="one collector timing on each, such as 0,1")
+    add("--compile-cores", help="where all compile, such as 0,1; else as --cores")
+    add("--nice", type=int, default=0, help="niceness while compiling, such as 19")
+    which = "comma-separated: names or patterns of bundled programs, files or folders of HLO"
+    add("--programs", default="*", help=which)
+    how = "whole runs; or the sum of a program's kernels, for a machine whose clock is noisy"
+    add("--timed-by", choices=(RUNS, KERNELS), default=RUNS, help=how)
+    add("--rounds", type=int, help="a configuration's; default 24 of runs, 4 of kernels")
+    add("--most-rounds", type=int, default=0, help="while --ceiling is not reached")
+    agree = "go on until halves of the rounds agree so well: Kendall's tau, such as 0.9"
+    add("--ceiling", type=float, default=0.0, help=agree)
+    add("--round-seconds", type=float, default=0.006, help="of runs in one round")
+    add("--random", type=int, default=50, help="random configurations a program")
+    add("--genetic", type=int, default=34, help="genetic configurations a program")
+    add("--seed", type=int, default=0)
+    add("--quiet-lock", type=Path, help="file to hold a lock on while timing")
+    kept_off = "while timing, keep processes whose command begins so off the core: python,make,..."
+    add("--clear-core", default="", metavar="NAMES", help=kept_off)
+    add("--resume", action="store_true", help="keep what is measured, do the rest")
+    add("--list", action="store_true", help="name the bundled programs and stop")
     args = parser.parse_args()
     args.rounds = ROUNDS[args.timed_by] if args.rounds is None else args.rounds
     if args.rounds < (fewest := FEWEST[args.timed_by]):
@@ -81,14 +65,14 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every chosen program that has no file of enough rounds yet."""
+    """Measure every selected program that has no file of enough rounds yet."""
     args = parse_arguments()
     if args.list:
         print("\n".join(f"{p.source}  {p.name}" for p in bundled_programs()))
         return
     cores = cores_of("--cores", args.cores)
     cores_of("--compile-cores", args.compile_cores or args.cores)
-    programs = chosen_programs(args.programs)
+    programs = selected_programs(args.programs)
     files = [args.output / program.source / f"{program.name}.npz" for program in programs]
     if not args.resume and any(path.exists() for path in files):
         raise UserError(f"{args.output} has measurements: add --resume to go on, or empty it")

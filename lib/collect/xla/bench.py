@@ -18,12 +18,14 @@ from jax._src.interpreters.mlir import make_ir_context
 from jax._src.lib import _jax, xla_client
 from jax._src.lib.mlir import ir
 from jaxlib import _hlo
+from jaxlib.cpu import _lapack
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla.enough import AT_ONCE, KERNELS, RUNS
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.errors import UserError
 
+_lapack.initialize()  # as JAX does where it lowers a call: without it `solve` ends the process
 TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
 ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
 FEWEST_RUNS = 2  # in a round, after one that warms the caches up

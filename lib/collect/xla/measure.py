@@ -34,6 +34,7 @@ from lib.tpugraphs.constrain import constrained
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
 BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later rounds
 FIRST_GENERATION, GENERATION = 16, 8
+ATTEMPTS = 100  # to draw a configuration that is new: a program may have fewer than are wanted
 REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
 
 
@@ -71,7 +72,9 @@ class Measurement:
         """Compile the configurations of both searches, the unconstrained one first in each."""
         base = drawing.unconstrained(self.ranks)
         drawn, seen = [self.compile(base, RANDOM)], {base.tobytes()}
-        while len(drawn) < self.settings.random and self.bench.rejected <= REFUSALS:
+        for _attempt in range(ATTEMPTS * self.settings.random):
+            if len(drawn) >= self.settings.random or self.bench.rejected > REFUSALS:
+                break
             configuration = drawing.random_configuration(self.ranks, generator)
             if configuration.tobytes() not in seen:
                 seen.add(configuration.tobytes())

@@ -89,7 +89,7 @@ def bundled_programs() -> list[Program]:
     return [Program(ENDING.sub("", name.name), name.parts[0], MODULES) for name in names]
 
 
-def chosen_programs(words: str) -> list[Program]:
+def selected_programs(words: str) -> list[Program]:
     """The programs that comma-separated words name.
 
     Args:
@@ -100,7 +100,7 @@ def chosen_programs(words: str) -> list[Program]:
         UserError: a word names nothing, or two files have one name.
         DataError: a file has no HLO module.
     """
-    chosen: dict[str, Program] = {}
+    selected: dict[str, Program] = {}
     for word in filter(None, words.split(",")):
         if "/" in word or word.endswith(".pb") or Path(word).exists():
             found = list(_in_files(word))
@@ -112,10 +112,10 @@ def chosen_programs(words: str) -> list[Program]:
                 "bundled ones, and a file or folder of *.hlo.pb is given by its path"
             )
         for program in found:
-            if chosen.setdefault(program.name, program) != program:
-                other = chosen[program.name].path
+            if selected.setdefault(program.name, program) != program:
+                other = selected[program.name].path
                 raise UserError(f"{program.path}: has the name of {other}; rename one of them")
-    return list(chosen.values())
+    return list(selected.values())
 
 
 def _in_files(word: str) -> Iterator[Program]:

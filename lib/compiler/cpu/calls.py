@@ -133,20 +133,17 @@ class LibraryCalls:
         """Return the edges that some configuration cuts, and the configurations that do, (b,)."""
         configured = layouts >= 0
         some = configured.any(axis=0)
+        edges = (edge for group in self._groups for _, edge in group.operands)
         cut = {}
-        for edge in self._edges:
+        for edge in edges:
             cutting = [
-                configured[:, place, role] for place, role in self._cuts[edge] if some[place, role]
+                configured[:, place, role]
+                for place, role in self._cuts.get(edge, ())
+                if some[place, role]
             ]
             if cutting:
                 cut[edge] = np.logical_or.reduce(cutting)
         return cut
-
-    @cached_property
-    def _edges(self) -> list[Edge]:
-        """Edges between groups that a configuration can cut."""
-        edges = (edge for group in self._groups for _, edge in group.operands)
-        return [edge for edge in edges if edge in self._cuts]
 
     @cached_property
     def _group_of(self) -> list[int]:

@@ -161,19 +161,17 @@ class Completion:
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
         places, distinct = pd.factorize(keys.ravel())
-        numbers = [
-            UNSET if key == UNSET else self._completed(*divmod(key, count))
-            for key in distinct.tolist()
-        ]
+        numbers = []
+        for key in distinct.tolist():
+            number, place = divmod(key, count)
+            plain = int(self._plain[place])
+            if UNSET in (key, plain):
+                numbers.append(UNSET)
+                continue
+            named, own = self._orders.items[number], self._orders.items[plain]
+            fits = number if set(named) == set(own) else MISFIT
+            numbers.append(fits if len(named) == len(own) else UNSET)
         return np.array(numbers, np.int64)[places].reshape(keys.shape)
-
-    def _completed(self, number: int, place: int) -> int:
-        """Return the order of one layout for the tensors with one order in the program."""
-        named, plain = self._orders.items[number], int(self._plain[place])
-        plain_order = () if plain == UNSET else self._orders.items[plain]
-        if plain == UNSET or len(named) != len(plain_order):
-            return UNSET
-        return number if set(named) == set(plain_order) else MISFIT
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,15 +79,18 @@ class View:
             pieces = split.get(part)
             return (part,) if pieces is None else tuple(p for q in pieces for p in smallest(q))
 
-        end = [tuple(p for part in parts for p in smallest(part)) for parts in self.end]
-        # Number the parts in the order of the end's dimensions, without those of one element.
-        large = [part for parts in end for part in parts if sizes[part] > 1]
+        end = tuple(tuple(p for part in parts for p in smallest(part)) for parts in self.end)
+        return View(tuple(sizes), tuple(before), end)._renumbered()
+
+    def _renumbered(self) -> View:
+        """Return the parts in the order of the end's dimensions, without those of one element."""
+        large = [part for parts in self.end for part in parts if self.sizes[part] > 1]
         place = {part: number for number, part in enumerate(large)}
-        tensor_parts, end_parts = (
+        tensor, end = (
             tuple(tuple(place[p] for p in parts if p in place) for parts in dimensions)
-            for dimensions in (before, end)
+            for dimensions in (self.tensor, self.end)
         )
-        return View(tuple(sizes[part] for part in large), tensor_parts, end_parts)
+        return View(tuple(self.sizes[part] for part in large), tensor, end)
 
     def orders(self, tensor: Order, end: Order) -> tuple[Order, Order]:
         """Return the orders of the parts for an order of the tensor and one of the end."""

@@ -43,7 +43,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import processor
@@ -52,7 +52,7 @@ from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.calibrate.fit import Tune, error_of, fit
 from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
 from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
-from lib.programs.devices import calibration_of, tuned_weights, weights_of
+from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, left_out, sides_of_fold
 from lib.programs.inputs import (
     Programs,
@@ -61,8 +61,13 @@ from lib.programs.inputs import (
     devices_of,
     load_programs,
 )
-from lib.programs.latency.predict import predicted_seconds, predictor_in, predictor_settings
-from lib.programs.latency.predictor import check_flags, predictor_flags, run_part
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
+    predictor_in,
+    predictor_settings,
+    run_part,
+)
 from lib.programs.messages import NATIVE
 from lib.programs.pooled import pooled_rows
 from lib.programs.settings import ProgramCollection
@@ -77,7 +82,9 @@ SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 def main(arguments: list[str] | None = None) -> None:
     """Measure the missing programs, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_flags(args, "calibrate", networks=1, tasks=1)
+    check_least(args, tasks=1)
+    if not args.device:
+        check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
     _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, known, folder = predictor_in(args.outputs, settings)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from lib.programs.devices import predicted_seconds
 from lib.programs.inputs import Programs
-from lib.programs.latency.predict import predicted_seconds
 from lib.programs.losses import STEEPEST
 from lib.scoring.trained import Ensemble
 

@@ -12,7 +12,6 @@ from lib.files.terminal import table
 from lib.programs.latency.error import Error
 from lib.programs.latency.memory import reading_seconds
 from lib.programs.latency.network import Network
-from lib.programs.latency.predict import fastest
 from lib.programs.latency.replay import Node, Timeline, replay
 
 SHOWN = 10  # programs that cost most
@@ -65,7 +64,8 @@ def estimate(
         warm: whether the programs of the device were measured with their weights in the caches,
             where a network has not left them.
     """
-    chosen = fastest(predicted, network.owner)
+    order = np.lexsort((np.arange(len(predicted)), predicted, network.owner))
+    chosen = order[np.unique(network.owner[order], return_index=True)[1]]  # the first of equal ones
     seconds = predicted[chosen]
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
 

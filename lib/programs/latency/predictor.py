@@ -6,6 +6,7 @@ import argparse
 import copy
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,26 +17,30 @@ from typing import Any
 import polars as pl
 import torch
 
+from lib.cache.reader import Cache
+from lib.files import tensor_file
 from lib.files.children import end_with_parent
 from lib.files.command_line import check_least
-from lib.files.errors import UserError
+from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_parquet
 from lib.files.processor import cores_of, processor
-from lib.programs.devices import known_devices
-from lib.programs.inputs import device_named
+from lib.files.schema import expect
+from lib.programs.devices import known_devices, on_device, predicted_seconds
+from lib.programs.inputs import (
+    device_named,
+    devices_of,
+)
 from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
-from lib.programs.latency.predict import (
-    on_device,
-    predicted_seconds,
-    predictor_in,
-    predictor_settings,
-)
 from lib.programs.messages import last_words
-from lib.programs.tensorir.records import ADVICE, TABLES, is_general, table_path
+from lib.programs.settings import ProgramCollection
+from lib.programs.tensorir.records import ADVICE, DEVICE, TABLES, is_general, table_path
 from lib.runs.code import ROOT
-from lib.scoring.trained import Ensemble
+from lib.scoring.trained import Ensemble, load_networks
+from lib.scoring.weights import weights_in
+from lib.settings import Settings, root_of, settings_for
+from lib.tpugraphs.roots import DataRoot
 
 TVM = Path(".venv-collect-programs/bin/python")
 GAP = 0.4  # microseconds: of a call of TVM's virtual machine, by tests/bench/chains_tvm.py
@@ -172,6 +177,49 @@ class Predictor:
             write_programs(self.tvm, str(exported), programs, **how)
             network = read_network(programs)
         return self.estimate(network, number, BUDGET, True, GAP).latency[1]
+
+
+def predictor_settings(
+    collection: str, data: Path | None, model: str | None, experiment: str = ""
+) -> tuple[DataRoot, Settings]:
+    """The data root that a predictor learned from, and its settings.
+
+    Args:
+        collection: its name.
+        data: the root, if not the collection's own.
+        model: of the predictor, if not the collection's own.
+        experiment: that it is of, if that has a name.
+    """
+    root = root_of(collection, data)
+    values = {"model": model} if model else {}
+    return root, settings_for(collection, root.dataset, {**values, "experiment": experiment})
+
+
+def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]], Path]:
+    """The networks of a collection of programs, one's own or the bundled ones, which need no cache;
+    the devices that they have learned from, and their folder.
+
+    Raises:
+        UserError: it is no such collection, or nothing is trained.
+        DataError: the networks are of another cache.
+    """
+    collection = settings.collection
+    if not isinstance(settings, ProgramCollection):
+        raise UserError(f"latency: of tensor programs, and {collection} is of kind {settings.kind}")
+    results = outputs / settings.results
+    folder = weights_in(results, settings)
+    ensemble = load_networks(folder, type(settings), {"model": settings.model})
+    if folder == results:
+        cache = Cache(outputs / settings.cache)
+        if ensemble.data != cache.fingerprint:
+            advice = "this one's: train again"
+            raise DataError(folder, "data", "another cache's fingerprint", advice)
+        return ensemble, devices_of(cache), folder
+    path = next(folder.glob("fold_*/*"))
+    known = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
+    make = f"make all COLLECTION={collection}"
+    print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
+    return ensemble, known["devices"], folder
 
 
 def predictor_flags(line: argparse.ArgumentParser) -> None:

@@ -35,16 +35,15 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
-from lib.programs.devices import known_devices, tell
+from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
 from lib.programs.inputs import Programs, described_programs, device_named
 from lib.programs.latency.error import calls_of
-from lib.programs.latency.predict import (
-    on_device,
-    predicted_seconds,
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
     predictor_in,
     predictor_settings,
 )
-from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.messages import (
     COST_MODELS,
     NATIVE,
@@ -128,8 +127,8 @@ def follow(
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
             task = next(task for task in record.tasks if task.task == metadata["task"])
-            said = f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms"
-            lines.at(sum(len(task.seconds) for task in record.tasks), said)
+            lines.note(f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms")
+            lines.at(sum(len(task.seconds) for task in record.tasks))
         if kind in ("end", "whole"):
             write_json(folder / "search.json", record.as_json())
         answer(reply)

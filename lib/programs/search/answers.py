@@ -15,7 +15,7 @@ from typing import BinaryIO
 import torch
 
 from lib.files.errors import one_line_errors
-from lib.programs.latency.predict import predictor_settings
+from lib.programs.latency.predictor import predictor_settings
 from lib.programs.messages import receive, send
 from lib.programs.search.__main__ import learn, parser, predictor, scores
 from lib.programs.search.scorer import Predict, Scorer

@@ -158,6 +158,7 @@ def run(monkeypatch, mine: str, folder: Path, budget: int, *more: str) -> list[t
         return {"logs": np.zeros(len(arrays.get("joined", ())))}
 
     monkeypatch.setattr(half.Talk, "tell", tell)
+    monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
     words = [str(folder), mine, "--budget", str(budget), "--core", "0", "--device", "avx2", *more]
     monkeypatch.setattr(sys, "argv", ["search", *words])
     monkeypatch.setattr(half.sys, "stdin", SimpleNamespace(buffer=reading))

@@ -13,7 +13,7 @@ import torch
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule
 
-from lib.collect.tvm import whole
+from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.extract import extract
@@ -131,6 +131,7 @@ def test_programs_of_a_search_are_what_the_predictor_likes_best(mine, graph, tmp
         return Likes()
 
     monkeypatch.setattr(whole, "trained", trained)
+    monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
     path = tmp_path / "a.npz"
     words = ["--batch", "4", "--budget", "5", "--device", "a.avx2.1t", "--collection", "c"]
     main([f"{mine}:network", str(path), *words])

@@ -34,10 +34,10 @@ def own_program(folder: Path) -> Path:
 def collect(tmp_path: Path, *more: str) -> subprocess.Popen:
     core = str(min(os.sched_getaffinity(0)))
     small = ["--random", "4", "--genetic", "4", "--rounds", "4", "--round-seconds", "0.005"]
-    chosen = ["--programs", f"{own_program(tmp_path)},{BUNDLED}", "--cores", core]
+    named = ["--programs", f"{own_program(tmp_path)},{BUNDLED}", "--cores", core]
     command = [sys.executable, "-m", "lib.collect.xla", "--output", str(tmp_path / "collect")]
     return subprocess.Popen(
-        [*command, *chosen, *small, *more],
+        [*command, *named, *small, *more],
         cwd=ROOT,
         env=os.environ | FOREIGN,
         stdout=subprocess.PIPE,
@@ -115,6 +115,16 @@ def test_programs_are_timed_by_their_kernels(tmp_path):
     assert programs["timed_by"].unique().to_list() == ["kernels"]
     code, said, _ = done(tmp_path, *one, "--rounds", "6")
     assert code != 0 and "timed_by was 'kernels'" in said
+
+
+def test_a_program_of_few_layouts_has_few_configurations(tmp_path):
+    lowered = jax.jit(lambda x: x.reshape(24)).lower(jax.numpy.ones((4, 6)))
+    path = tmp_path / "few.pb"
+    path.write_bytes(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+    code, _, errors = done(tmp_path, "--programs", str(path), "--random", "50")
+    assert code == 0, errors
+    with np.load(tmp_path / "collect" / "xla" / "few.npz") as file:
+        assert (file["search"] == 0).sum() == 3, "two orders, and the compiler's choice"
 
 
 def test_a_program_that_computes_nothing_finite_is_a_failure_in_one_line(tmp_path):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.collect.xla.enough import AT_ONCE, mean_ceiling, missing_rounds
-from lib.ranking.rounds import ceiling
 
 SEARCH = np.repeat([0, 1], 20)
 
@@ -30,12 +29,3 @@ def test_steps_end_at_what_is_asked_for(done, rounds, most, least):
         done += missing
     assert done >= rounds
     assert done >= most or mean_ceiling(timed(done, 0.02), SEARCH) >= least
-
-
-def test_a_noisy_clock_wants_more():
-    wanted = SimpleNamespace(rounds=8, most_rounds=1000, ceiling=0.9)
-    assert missing_rounds(timed(8, 0.0001), SEARCH, wanted) == 0
-    assert missing_rounds(timed(8, 0.1), SEARCH, wanted) == AT_ONCE
-    rounds = timed(8, 0.02)
-    halves = [ceiling(rounds[:20]), ceiling(rounds[20:])]
-    assert mean_ceiling(rounds, SEARCH) == np.mean(halves)

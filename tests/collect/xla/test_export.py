@@ -92,9 +92,7 @@ def test_the_table_of_programs(exported):
     )
     assert programs.height == 60
     random = programs.filter(pl.col("collection").str.ends_with("random"))
-    assert random["base_ms"].null_count() == 0
-    assert random["base_ms"].is_between(1, 2).all()
-    assert (programs["spread"] > 1).all()
+    assert random["base_ms"].is_between(1, 2).all() and (programs["spread"] > 1).all()
     assert programs["ceiling"].is_between(0.5, 1).all()
     assert set(programs["nodes"]) == {7} and set(programs["sites"]) == {3}
     assert set(programs["configurations"]) == {48, 32}
@@ -201,13 +199,11 @@ def test_raw_files_are_read(tmp_path):
         {"module": np.frombuffer(b"\x0a\xff", np.uint8)},
         {"nodes": np.array([4, 4, 5])},
         {"nodes": np.array([4.0, 5.0, 6.0])},
-        {"search": np.zeros(3, np.int8)},
         {"rounds": np.ones((80, 1), np.int64)},
         {"rounds": np.tile([5, 0, 5], (80, 1))},
         {"rounds": np.full((80, 2), -5)},
         {"rounds": np.ones((80, 5))},
         {"about": np.array("{}")},
-        {"about": np.array("no json")},
         {"optimized_hash": np.array([None] * 80)},
     ],
 )

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from lib.collect.xla.environment import ENVIRONMENT, measuring_environment
-from lib.collect.xla.programs import BUNDLED, MODULES, bundled_programs, chosen_programs
+from lib.collect.xla.programs import BUNDLED, MODULES, bundled_programs, selected_programs
 from lib.files.errors import DataError, UserError
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.npz import read_layout
@@ -61,15 +61,15 @@ def test_a_bundled_module_is_the_bundled_graph(program):
         assert (np.isin(set_digits, (0,)) | (set_digits == np.array(ranks))).all()
 
 
-def test_names_patterns_files_and_folders_are_chosen(dump):
+def test_names_patterns_files_and_folders_are_selected(dump):
     (file,) = dump.glob("*1*before*")
     words = f"bert.*,vit.w64_d2_h4_p8_b8_r64.forward,{file}"
-    names = [program.name for program in chosen_programs(words)]
+    names = [program.name for program in selected_programs(words)]
     assert names[-1] == "module_1.jit_f" and len(names) > 3
     assert {name.split(".")[0] for name in names[:-2]} == {"bert"}
-    (program,) = chosen_programs(str(dump))
+    (program,) = selected_programs(str(dump))
     assert program.path == file
-    assert chosen_programs(f"{dump}/*1*before*.pb") == [program]
+    assert selected_programs(f"{dump}/*1*before*.pb") == [program]
     _, nodes, ranks = program.read()
     assert (tuple(nodes), tuple(ranks)) == (NODES, RANKS)
 
@@ -77,15 +77,15 @@ def test_names_patterns_files_and_folders_are_chosen(dump):
 def test_what_cannot_be_measured_is_one_line(dump):
     for word in ("nothing.*", f"{dump}/none.pb", f"{dump}/*2*.pb"):
         with pytest.raises(UserError, match="names no program with a layout to choose"):
-            chosen_programs(word)
+            selected_programs(word)
     other = dump / "other"
     other.mkdir()
     (other / "module_1.jit_f.pb").write_bytes(module().SerializeToString())
     with pytest.raises(UserError, match="has the name of"):
-        chosen_programs(f"{dump},{other}")
+        selected_programs(f"{dump},{other}")
     (dump / "text.pb").write_text("HloModule f")
     with pytest.raises(DataError, match=r"text\.pb"):
-        chosen_programs(str(dump))
+        selected_programs(str(dump))
 
 
 def test_a_tensor_of_seven_dimensions_is_left_to_the_compiler(tmp_path):
@@ -94,7 +94,7 @@ def test_a_tensor_of_seven_dimensions_is_left_to_the_compiler(tmp_path):
         instruction(18, "reshape", (1, 4, 1, 5, 1, 1, 1), [17])
     )
     (tmp_path / "a.pb").write_bytes(made.SerializeToString())
-    (program,) = chosen_programs(str(tmp_path / "a.pb"))
+    (program,) = selected_programs(str(tmp_path / "a.pb"))
     assert tuple(program.read()[1]) == NODES
 
 

@@ -54,6 +54,16 @@ def run(folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
 
 
+def test_a_module_that_calls_lapack_is_timed(tmp_path):
+    """In a process that has lowered no such call: XLA ended it by signal 11."""
+    ones = jnp.ones((8, 8)) + 8 * jnp.eye(8), jnp.ones((8, 4))
+    made = module(lambda x, y: jnp.linalg.solve(x, y), *ones)
+    (tmp_path / "0.pb").write_bytes(made.SerializeToString())
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "rounds.json").read_text())["rounds"][0]) == ROUNDS
+
+
 def test_modules_are_timed_and_one_that_computes_something_else_is_not(tmp_path):
     ones = jnp.ones((16, 8)), jnp.ones((8, 4), jnp.int32)
     donated = module(lambda x, y: (jnp.log(x), x @ y), *ones, donate_argnums=(0,))

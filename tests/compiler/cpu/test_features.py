@@ -86,15 +86,6 @@ def test_the_features_of_a_matrix_that_is_transposed_in_memory():
     assert result["cache.places"] == 6 / 8, "64 rows before the rest of a line is read"
 
 
-def test_a_copy_reads_in_jumps_or_writes_in_jumps():
-    chains, node = chains_of((64, 128))
-    there = copy(chains, node, (1, 0), (0, 1), Reason.CONFIGURED, node)
-    back = copy(chains, node, (0, 1), (1, 0), Reason.READER, node)
-    assert group(there, "writing") == group(back, "reading") != group(there, "reading")
-    assert group(there, "reading") == group(back, "writing")
-    assert (there["reading.stride"], there["writing.stride"]) == (0, 6 / 8)
-
-
 def test_names_of_dimensions_do_not_matter():
     """The same tensor with its dimensions renamed, and its own layout with them."""
     shape = (4, 8, 16)

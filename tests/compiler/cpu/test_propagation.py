@@ -20,13 +20,6 @@ from tests.compiler.builders import (
 )
 
 
-def test_nothing_configured_and_nothing_changed_copies_nothing():
-    made, nodes = network()
-    configurable = [nodes["first"], nodes["second"]]
-    both = told_effects(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
-    assert both == [{"copies": set(), "off_layout": set()}] * 2
-
-
 def test_an_output_alone_is_turned_back_by_who_reads_it():
     made, nodes = network()
     configurable = [nodes["first"], nodes["second"]]

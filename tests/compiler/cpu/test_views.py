@@ -89,18 +89,3 @@ def test_parts_lie_where_the_elements_do(path):
     assert (in_parts.ravel() == places.ravel()).all(), "the end's dimensions, major to minor"
     of_end = seen_by_numpy(places.shape, tuple(written), [])
     assert (seen_by_numpy(view.sizes, end, []).ravel() == of_end.ravel()).all()
-
-
-def test_a_reshape_that_splits_and_joins():
-    view = View.whole((128, 4)).reshaped((8, 16, 4))
-    assert view == View((8, 16, 4), ((0,), (1,), (2,)), ((0, 1), (2,)))
-    assert view.orders((0, 1, 2), (0, 1)) == ((0, 1, 2), (1, 0, 2))
-    view = View.whole((12, 5)).reshaped((4, 15))
-    assert view == View((4, 3, 5), ((0,), (1, 2)), ((0, 1), (2,)))
-
-
-def test_sizes_that_do_not_divide_are_not_seen_through():
-    assert View.whole((4, 9)).reshaped((6, 6)) is None
-    assert View.whole((4, 9)).reshaped((4, 10)) is None
-    assert View.whole((2, 3)).reshaped((2,)) is None
-    assert View.whole((1, 6)).reshaped((6, 1, 1)) == View((6,), ((0,), (), ()), ((), (0,)))

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from lib.cache.codec import decode_layouts
 from lib.files.errors import UserError
@@ -81,47 +80,6 @@ def test_types_and_moving():
             assert getattr(batch, one.name).dtype == torch.int64
 
 
-class Rows:
-    """Stands for a graph and its batch: remembers which rows were asked for."""
-
-    def __init__(self):
-        self.asked = []
-
-    def batch(self, rows):
-        self.asked.append(rows)
-        return self
-
-    def to(self, device):
-        return self
-
-
-class Network(nn.Module):
-    """A network that is a function of the batch."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.weight = function, nn.Parameter(torch.zeros(1))
-
-    def forward(self, batch):
-        return self.function(batch)
-
-
-@given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
-def test_batches_are_even_and_scores_in_the_caches_order(count, size, seed):
-    graph = Rows()
-    order = np.random.default_rng(seed).permutation(count)
-    network = Network(lambda batch: torch.from_numpy(batch.asked[-1] * 10.0))
-    scores = score_in_batches(network, graph, order, size)
-    assert np.array_equal(scores, np.arange(count) * 10.0)
-    assert np.array_equal(np.concatenate(graph.asked), order)
-    sizes = [len(rows) for rows in graph.asked]
-    assert len(sizes) == -(-count // size)
-    assert max(sizes) <= size
-    assert max(sizes) - min(sizes) <= 1
-    assert scores.dtype == np.float64
-
-
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_groupings_equal_batches_by_themselves(blocks, precision):
@@ -135,18 +93,6 @@ def test_groupings_equal_batches_by_themselves(blocks, precision):
     tolerance = 1e-4 if precision == "float32" else 0.05
     np.testing.assert_allclose(found, alone, rtol=0, atol=tolerance * scale)
     assert (found.std(axis=0) > 0).any()  # the groupings do differ
-
-
-def test_what_groupings_share_is_computed_once(monkeypatch):
-    network = build_network(tiny_settings(channels=64)).eval()
-    if not network.shares():
-        pytest.skip("no C++ compiler: nothing is shared")
-    made = []
-    monkeypatch.setattr(network, "share", lambda batch: made.append(batch) or original(batch))
-    original = type(network).share.__get__(network)
-    orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(4)])
-    score_groupings(network, graph_tensors(cached_graph(configurations=23)), orders, 6)
-    assert len(made) == 1
 
 
 def test_more_than_memory_holds_is_grouped_in_pools(monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -15,8 +13,7 @@ from lib.cache.prune import pruned
 from lib.compiler.cpu.resolved import WIDTHS
 from lib.models.tgraph_plus.inputs import CopiesGraph
 from lib.models.tgraph_plus.network import LARGEST_LOGARITHM, TGraphPlus
-from tests.compiler.builders import OTHER, random_programs, resolved
-from tests.compiler.builders import network as program_of
+from tests.compiler.builders import random_programs, resolved
 
 CHANNELS = 16
 OFF_LAYOUT = 1  # the kind of effects that may be gains
@@ -108,19 +105,3 @@ def test_parts_add_up_to_what_a_score_is_above_the_compilers_own(program, hops):
         assert gap == pytest.approx(score - scores[own], rel=1e-3, abs=1e-5)
         for part in parts:
             assert len(part.nodes) == 1 or part.what == "copied to another layout"
-
-
-def test_a_graph_without_effects_has_equal_scores():
-    """As of a program in which no configuration changes anything."""
-    made, nodes = program_of()
-    graph = resolved(made.graph([nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]]))
-    assert len(graph.effects)
-    empty = replace(
-        graph,
-        happens=np.zeros((0, 2), np.int32),
-        effects=np.zeros((0, 3), np.int32),
-        effect_sizes=np.zeros(0, np.float32),
-        effect_feat=np.zeros(0, np.float16),
-    )
-    batch = CopiesGraph(empty).batch(np.arange(len(graph.cells)))
-    assert network_of()(batch).tolist() == [0.0] * len(graph.cells)

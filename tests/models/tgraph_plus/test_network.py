@@ -59,50 +59,12 @@ def hearing(network: TGraphPlus) -> TGraphPlus:
     return network
 
 
-def test_a_score_is_the_sum_of_its_costs(network):
-    """Of a new network, to which surroundings add nothing yet."""
-    batch = batch_of()
-    scores = network(batch).detach().numpy()
-    sums = np.zeros((2, batch.configurations))
-    learned = network.alone(network.effects(batch.features, batch.kinds))
-    costs = torch.where(batch.kinds == OFF_LAYOUT, learned, learned.exp()) * batch.sizes
-    for expected, own in zip(sums, costs, strict=True):
-        for configuration, effect in batch.places.tolist():
-            expected[configuration] += own[effect].item()
-    np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
-    assert scores.std() > 0 and not np.allclose(*sums)
-
-
-def test_a_kind_is_standardized_by_its_own_effects_and_read_in_its_own_columns(network):
-    many = batch_of(1, (50, 50, 50))
-    vectors = network.effects(many.features + 9 * (1 - OWN[many.kinds]), many.kinds)
-    assert vectors.shape[1] == network.effects.width
-    for kind, own in enumerate(OWN.bool().numpy()):
-        rows = vectors[many.kinds == kind].numpy()
-        features = many.features[many.kinds == kind].numpy()[:, own]
-        wanted = (features - features.mean(axis=0)) / features.std(axis=0)
-        np.testing.assert_allclose(rows[:, :-3][:, own], wanted, atol=1e-4)
-        assert not rows[:, :-3][:, ~own].any()
-        assert (rows[:, -3:] == np.eye(3)[kind]).all()
-
-
 @pytest.mark.parametrize("kind", [COPIES, REPEATED])
 def test_more_of_it_never_makes_a_program_faster(network, kind):
     batch = batch_of()
     fewer = (batch.kinds[batch.places[:, 1]] != kind) | (torch.arange(len(batch.places)) % 2 == 0)
     half = replace(batch, places=batch.places[fewer], ends=batch.ends[fewer])
     assert (network(batch) > network(half)).any() and (network(batch) >= network(half)).all()
-
-
-def test_an_effect_hears_what_else_happens_where_it_does(network):
-    batch = batch_of()
-    silent = replace(batch, sizes=batch.sizes * (batch.kinds != OFF_LAYOUT))
-    off_layout = (batch.kinds == OFF_LAYOUT)[:, None]
-    other = replace(silent, features=torch.where(off_layout, 1.0, silent.features))
-    torch.testing.assert_close(network(silent), network(other))
-    hearing(network)
-    assert not torch.allclose(network(silent), network(other))
 
 
 def test_nothing_happens(network):

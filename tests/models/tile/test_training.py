@@ -11,8 +11,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.common.build import build_network
-from lib.models.tile.inputs import kernel_batch, kernel_scores
+from lib.models.tile.inputs import kernel_scores
 from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.training.fold import Batch, load_fold
@@ -113,29 +112,6 @@ def test_the_loss_is_the_mean_over_kernels(cache):
     parts = [scores[batch.inputs.kernel == i] for i in range(len(batch.runtimes))]
     losses = [pairwise_hinge(s, t) for s, t in zip(parts, batch.runtimes, strict=True)]
     torch.testing.assert_close(batch.loss(scores), sum(losses) / len(losses))
-
-
-def test_a_target_is_the_runtime_over_its_normalizer():
-    kernel = replace(
-        cached_kernel(configurations=3),
-        runtime=np.array([10, 10, 30]),
-        normalizer=np.array([5, 4, 10]),
-    )
-    assert kernel.target.tolist() == [2.0, 2.5, 3.0]
-    assert replace(kernel, normalizer=np.zeros(3, np.int64)).target.tolist() == [10, 10, 30]
-
-
-def test_standardization_sees_the_training_kernels_only(cache):
-    data = load_fold(cache, 0, SETTINGS)
-    network = build_network(SETTINGS)
-    data.standardize(network)
-    batch = kernel_batch([cache.graph(name) for name in data.train])
-    standardized = network.kernel.standardize(batch.features)
-    torch.testing.assert_close(standardized.mean(0), torch.zeros(134), atol=1e-4, rtol=0)
-    varied = batch.features.std(0) > 0
-    torch.testing.assert_close(
-        standardized.std(0, correction=0)[varied], torch.ones(int(varied.sum()))
-    )
 
 
 def training(cache, file, **overrides) -> Training:

@@ -19,16 +19,17 @@ from lib.programs.calibrate import __main__ as command
 from lib.programs.calibrate import tuning
 from lib.programs.calibrate.sampling import networks_to_measure
 from lib.programs.calibrate.tuning import tuned
-from lib.programs.devices import calibration_of, known_devices, tell, tuned_weights
-from lib.programs.folds import all_pairs
-from lib.programs.inputs import devices_of, load_programs
-from lib.programs.latency.predict import (
+from lib.programs.devices import (
+    calibration_of,
+    known_devices,
     on_device,
     predicted_seconds,
-    predictor_in,
-    predictor_settings,
+    tell,
+    tuned_weights,
 )
-from lib.programs.latency.predictor import Predictor, run_part
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import devices_of, load_programs
+from lib.programs.latency.predictor import Predictor, predictor_in, predictor_settings, run_part
 from lib.programs.tensorir.records import CACHES
 from lib.scoring import weights
 from tests.commands import call
@@ -217,7 +218,7 @@ def test_a_device_that_was_learned_from_is_refused(trained, apart):
     for root, device in ((trained, "avx512"), (apart, "sse2")):
         said = calibrate(root, "--device", device)
         assert said.returncode == 2 and "all folds have learned from it" in said.stderr
-    said = calibrate(apart, "--device", "avx512", "--tasks", 99)
+    said = calibrate(apart, "--device", "avx512", "--tasks", 99, "--tvm", "nowhere")
     assert said.stderr.startswith("error: --tasks 99: cpu.avx512.1t has ")
 
 

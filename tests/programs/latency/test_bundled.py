@@ -10,15 +10,11 @@ import pytest
 import torch
 
 from lib.files import tensor_file
+from lib.programs.devices import predicted_seconds
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import load_programs
 from lib.programs.latency.error import COUNTS, Error, bundled_error, of_blend
-from lib.programs.latency.predict import (
-    predicted_seconds,
-    predictor_in,
-    predictor_settings,
-)
-from lib.programs.latency.predictor import Predictor
+from lib.programs.latency.predictor import Predictor, predictor_in, predictor_settings
 from lib.scoring.weights import BUNDLED
 from tests.programs.builders import COLLECTION, cached, write_root
 

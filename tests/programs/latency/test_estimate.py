@@ -34,13 +34,6 @@ def test_a_network_runs_the_program_of_each_task_that_is_predicted_fastest(found
     assert found.latency == pytest.approx((9.6e-3, 13.2e-3, 18e-3))
 
 
-def test_a_gap_counts_for_every_call(tmp_path):
-    network = read_network(write_network(tmp_path / "a.npz"))
-    with_gap = estimate(network, "cpu", PREDICTED, ERROR, (), gap=1e-3)
-    assert with_gap.timeline.seconds == pytest.approx(12e-3 + 4e-3)
-    assert with_gap.latency == pytest.approx([one * 12e-3 + 4e-3 for one in (0.8, 1.1, 1.5)])
-
-
 def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
     path = write_network(tmp_path / "a.npz")
     calls = [{"task": k, "after": [], "reads": [[k, 1 << 19]], "writes": 0} for k in range(3)]

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lib.models.common.build import network_for
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
@@ -87,21 +85,6 @@ def test_a_threshold_says_on_which_side_a_number_is():
     found = made(rows)
     assert found.shape == (8, THRESHOLDS) and set(found.unique().tolist()) == {0.0, 1.0}
     assert found.sum(1).tolist() == [sum(row[c] > e for c, e in edges) for row in rows]
-
-
-@given(seed=st.integers(0, 50), rows=st.integers(1, 40))
-@settings(max_examples=15)
-def test_each_threshold_parts_what_it_was_fitted_to(seed, rows):
-    """However many numbers there are to read, and however few values they have."""
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randint(0, 4, (rows, READ), generator=generator).float()
-    made = Thresholds()
-    made.fit(values)
-    used = made.edge < NEVER
-    shares = made(values).mean(0)
-    assert ((shares[used] > 0) & (shares[used] < 1)).all() and (shares[~used] == 0).all()
-    edges = torch.stack([made.column[used].float(), made.edge[used]], 1)
-    assert len(edges.unique(dim=0)) == len(edges)
 
 
 def test_a_leaf_that_does_nothing_adds_nothing():

@@ -155,13 +155,11 @@ def test_devices_of_another_kind_are_told(root, field):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_that_is_missing_cut_or_changed_is_told(root, table):
+def test_a_table_that_is_missing_or_cut_is_told(root, table):
     path = table_path(root, table)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     told(root, path.name)
-    path.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
-    told(root, path.name, "damaged")
     path.unlink()
     told(root, path.name)
 

@@ -7,7 +7,7 @@ Runs    make all COLLECTION=... MODEL=... EXPERIMENT=paper-... SEED=... for each
 Reads   papers.toml beside this file, and <outputs>/<experiment>/metrics.json
 Exit    0, or 1 if a run failed (the others are run all the same)
 
-    FOLDS=2 EPOCHS=4 python -m lib.experiments.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
+    FOLDS=2 EPOCHS=4 python -m lib.report.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.results import read_metrics
 from lib.files.terminal import table
 from lib.ranking.measures import measures_of
-from lib.runs.submake import environment_of_make
 from lib.settings.tables import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 
+OF_THIS_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")  # and not of one below
 PAPERS = Path(__file__).with_name("papers.toml")
 HEAD = ("", "collection", "ours", "seeds", "folds", "paper")
 
@@ -88,7 +88,8 @@ class Cell:
         words.append(f"ARGS={self.flags(os.environ.get('ARGS', ''))}")
         if "folds" in self.table and not os.environ.get("FOLDS"):
             words.append(f"FOLDS={self.table['folds']}")
-        failed = subprocess.run([*make, "all", *words], env=environment_of_make()).returncode
+        kept = {name: value for name, value in os.environ.items() if name not in OF_THIS_MAKE}
+        failed = subprocess.run([*make, "all", *words], env=kept).returncode
         if failed:
             self.failed.add(seed)
             print(f"reproduce: make all {shlex.join(words)} failed, and says why above", flush=True)
@@ -194,9 +195,7 @@ def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing of a table, and print it; without a table, list them."""
-    parser = Parser(
-        prog="python -m lib.experiments.reproduce", description=__doc__.partition("\n")[0]
-    )
+    parser = Parser(prog="python -m lib.report.reproduce", description=__doc__.partition("\n")[0])
     parser.add_argument("table", nargs="?", help="such as tgraph2; without, all are listed")
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
     parser.add_argument("--collection", help="only this one of the table's")

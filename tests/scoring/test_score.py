@@ -12,8 +12,8 @@ import pytest
 from lib.files.errors import DataError
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.truth import ALIKE
-from lib.scoring.leaderboard import collection_means, kaggle_mean, score_submission
-from lib.scoring.leaderboard import main as score_main
+from lib.scoring.score import main as score_main
+from lib.scoring.score import means_of, score_submission
 from lib.scoring.submission import entry_score, submission_lines
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.labels import count_configurations, read_runtimes
@@ -62,11 +62,10 @@ def test_a_submission_over_a_labelled_split(tmp_path, data):
     for graph, order in orders.items():
         assert found[graph] == pytest.approx(kendall_tau(np.argsort(order), truth[graph]))
     assert found["valid"] == pytest.approx(2 - 4 / 2)  # 40 / 10 against 20 / 10
-    means = collection_means(scores)
+    means = means_of(scores)
     assert means["collection"].to_list() == [LAYOUT, "tile-xla"]
     taus = [found[graph] for graph in orders]
-    assert kaggle_mean(means) == pytest.approx((np.mean(taus) + found["valid"]) / 2)
-    assert means["seen"].to_list() == [None, None]  # nobody knows families here
+    assert means["mean"].mean() == pytest.approx((np.mean(taus) + found["valid"]) / 2)
 
 
 def test_the_true_order_of_the_bundled_test_split_scores_one(tmp_path):
@@ -79,26 +78,11 @@ def test_the_true_order_of_the_bundled_test_split_scores_one(tmp_path):
     scores, unscored = score_submission(path, None)
     assert (len(scores), unscored) == (len(rows), {})
     assert scores["score"].min() > 0.98  # equal runtimes are tied, a submission has no ties
-    means = collection_means(scores)
+    means = means_of(scores)
     assert means["graphs"].sum() == len(rows)
-    assert means["seen"].min() > 0.98
-    assert means["unseen"].min() > 0.98
 
 
-def test_seen_and_unseen_families_are_apart():
-    rows = [
-        ("a.csv", LAYOUT, f"g{i}", "f", seen, "tau", score)
-        for i, (seen, score) in enumerate([(True, 0.5), (True, 0.7), (False, 0.1)])
-    ]
-    columns = ["submission", "collection", "graph", "family", "family_in_training", "metric"]
-    frame = pl.DataFrame(rows, schema=[*columns, "score"], orient="row")
-    row = collection_means(frame).row(0, named=True)
-    assert row["seen"] == pytest.approx(0.6)
-    assert row["unseen"] == pytest.approx(0.1)
-    assert row["mean"] == pytest.approx(1.3 / 3)
-
-
-def test_the_command_ranks_several_submissions_and_writes_every_score(tmp_path, data):
+def test_the_command_scores_several_submissions_and_writes_every_score(tmp_path, data):
     path = sorted((data / "npz/layout/xla/default/valid").iterdir())[0]
     name = f"layout:xla:default:{path.name.removesuffix('.npz')}"
     order = np.argsort(read_layout(path).config_runtime, kind="stable")
@@ -106,16 +90,17 @@ def test_the_command_ranks_several_submissions_and_writes_every_score(tmp_path, 
     bad = write_submission(tmp_path / "bad.csv", {name: order[::-1]})
     said = call(score_main, bad, good, "--data", data, "--outputs", tmp_path)
     assert said.returncode == 0, said.stderr
-    last = [line.split() for line in said.stdout.splitlines()[-3:-1]]
-    assert [(words[0], words[2]) for words in last] == [("1", str(good)), ("2", str(bad))]
-    assert "without layout-xla-random" in said.stdout
-    assert said.stdout.count("stage 4's tau counts configurations scored alike as tied") == 2
-    tiles = write_submission(tmp_path / "tiles.csv", {"tile:xla:valid": np.arange(5)})
-    said = call(score_main, tiles, "--data", data, "--outputs", tmp_path / "tiles")
-    assert said.returncode == 0, said.stderr
-    assert "stage 4" not in said.stdout
+    assert f"score: {good}: mean over 1 collections 1.0000\n" in said.stdout
     table = pl.read_parquet(tmp_path / "score.parquet")
     assert table["score"].to_list() == pytest.approx([-1, 1], abs=0.02)
+
+
+def test_before_the_submission_there_is_one_line(tmp_path):
+    said = call(score_main, "--outputs", tmp_path)
+    line = f"error: {tmp_path}/submission.csv: not there; make submission writes it first\n"
+    assert (said.returncode, said.stderr) == (2, line)
+    said = call(score_main, "a.csv", "--outputs", tmp_path)
+    assert said.stderr == "error: a.csv: not there; name one that is\n"
 
 
 @pytest.mark.parametrize(("scores", "agree"), [([3, 1, 2, 0], True), ([1, 1, 0, 0], False)])

@@ -1,0 +1,193 @@
+"""What make asks before it does anything. Only the standard library is needed.
+
+python3 -SEB -m lib.runs.variables check "GOALS" "GIVEN NAMES" NAME=VALUE ...
+    ``cores=2``, how many this process may use, or a line about what is no good
+python3 -SEB -m lib.runs.variables every DATA MODEL
+    collections that have data; ``:own`` after those that have not this model
+python3 -SEB -m lib.runs.variables help OUT
+    targets and variables, for people
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
+    version = ".".join(map(str, sys.version_info[:2]))
+    print(f"PYTHON: is {version} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
+    sys.exit()
+
+# isort: split
+import difflib
+import math
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Make splits at blanks and cannot quote, and these signs mean something to it or to the shell;
+# letters of any language do not.
+PATH = re.compile(r"(?![-+@])[^\s\x00-\x1f!\"#$%&'()*:;<=>?\[\\\]^`{|}~]+")
+NUMBER, WORD, NAME = re.compile("[1-9][0-9]{0,3}"), re.compile("[\\w.,+-]+", re.A), "[\\w.-]+"
+CHECKS = {
+    PATH: ("OUTPUTS VENV DATA DATABASE SETTINGS", "a path of letters, digits and _ . / , + - @"),
+    NUMBER: ("FOLDS JOBS ROUNDS TRIALS BATCH TOP MEASURE", "a whole number from 1 to 9999"),
+    re.compile("1|yes"): ("KEEP_GOING PARTIAL CONFIRM", "1; leave it out for no"),
+    re.compile("layouts|programs"): ("KIND", "layouts or programs"),
+    re.compile("[0-9]+(,[0-9]+)*"): ("CORES", "numbers of cores, such as 1 or 0,1"),
+    re.compile(NAME, re.A): ("EXPERIMENT", "letters, digits and _ . -"),
+}
+SHELL_WORDS = ("ARGS", "ON", "SUBMISSION", "PYTHON", "SUBMAKE")  # quoted where they have blanks
+NEVER_EMPTY = ("COLLECTION", "OUTPUTS", "VENV", "JOBS", "PYTHON")
+INTERNAL = ("cached", "again")  # targets that make itself uses
+PATH_FLAGS = (  # of ARGS, which have a variable: make and the stage must expect the same files
+    *("also", "collection", "data", "experiment", "fold", "folds", "hops"),
+    *("keep-going", "model", "outputs", "settings"),
+)
+VARIABLES = """
+  COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
+  MODEL=tgraph                     another network than the default (docs/explanation/networks.md)
+  FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
+  EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning
+  ALSO=all                         other layout collections to learn from, between commas; none
+  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
+  EXPERIMENT=name                  results in a folder of their own, with +name
+  SETTINGS=file  ARGS="--x 1"      settings of a TOML file, or as flags (docs/reference/settings.md)
+  ON="srun -c2 --gres=gpu:1"       before every stage's command, on a cluster
+  KEEP_GOING=1                     stage 1 leaves bad files out and says so
+  WANDB_MODE=disabled  NO_COLOR=1  no W&B; no colour
+All of them: docs/reference/make.md"""
+
+
+def check(goals: str, given: str, *values: str) -> str:
+    """Return ``cores=N``, or a line about the first goal, name or value that is no good.
+
+    Args:
+        goals: what make is to make.
+        given: names of variables of its command line.
+        values: ``NAME=VALUE`` of all variables that make knows; or ``NAME`` alone of one that is
+            quoted wherever it stands, or that is for other programs.
+    """
+    targets = {*INTERNAL, *(name for name, _ in targets_of())}
+    for goal in goals.split():
+        if re.fullmatch("[a-z-]+", goal) and goal not in targets:
+            return f"{goal}: make has no such target{_near(goal, targets)}"
+    known = [value.partition("=")[0] for value in values]
+    for name in given.split():
+        if not any(re.fullmatch(one.replace("%", ".*"), name) for one in known):
+            return (
+                f"{name}: make has no such variable{_near(name.upper(), known)}"
+                f" (What is for others: {name}=... make)"
+            )
+    for value in values:
+        if "=" in value and (problem := problem_of(*value.split("=", 1))):
+            return problem
+    if "KIND=programs" in values and any(re.match("CORES=.*,", one) for one in values):
+        return "CORES: programs are measured on one core"
+    return f"cores={cores()}"
+
+
+def problem_of(name: str, value: str) -> str:
+    """Return what is wrong with a value, if anything."""
+    if not value:
+        return f"{name}=: must not be empty" if name in NEVER_EMPTY else ""
+    if name in SHELL_WORDS:
+        if re.search(r"[;&|<>()`$#\\]", value):
+            return f"{name}={value}: must have none of ; & | < > ( ) ` $ # \\"
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            return f"{name}={value}: a quote is not closed"
+        return problem_of_flags(words) if name == "ARGS" else ""
+    if name == "OUTPUTS" and not value.strip("/."):
+        return f"OUTPUTS={value}: must be a folder that is for results alone"
+    for pattern, (names, expected) in CHECKS.items():
+        if name in names.split():
+            return "" if pattern.fullmatch(value) else f"{name}={value}: must be {expected}"
+    return "" if WORD.fullmatch(value) else f"{name}={value}: must be one word of _ . , + - a-z 0-9"
+
+
+def problem_of_flags(words: list[str]) -> str:
+    """Return a line about a flag in ARGS that decides paths: it has a variable."""
+    for word in words:
+        flag = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and flag in PATH_FLAGS:
+            name = "FOLDS" if flag == "fold" else flag.replace("-", "_").upper()
+            return f"{name}: say it by this variable, not by --{flag} in ARGS, for files go by it"
+    return ""
+
+
+def _near(name: str, known: list[str] | set[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; is {near[0]} meant?" if near else ""
+
+
+def targets_of() -> Iterator[tuple[str, str]]:
+    """Each target of the Makefile and the .mk files with its line; ``##@`` and a heading."""
+    for path in (ROOT / "Makefile", *sorted((ROOT / "lib").rglob("*.mk"))):
+        for line in path.read_text("utf-8").splitlines():
+            if line.startswith("##@ "):
+                yield "##@", line[4:]
+            elif found := re.match("([a-z-]+):.*## (.*)", line):
+                yield found[1], found[2]
+
+
+def cores(group: Path | None = None, legacy: Path | None = None) -> int:
+    """Return how many cores this process may use: by affinity, and by quotas of control groups.
+
+    Args:
+        group: the innermost group of version 2 that this process is in.
+        legacy: likewise of version 1.
+    """
+    groups = dict(line.split(":", 2)[1:] for line in _read("/proc/self/cgroup").splitlines())
+    here = Path("/sys/fs/cgroup")
+    group = group or here / groups.get("", "/")[1:]
+    own = next((path for names, path in groups.items() if "cpu" in names.split(",")), "/")
+    legacy = legacy or here / "cpu" / own[1:]
+    shares = [len(os.sched_getaffinity(0))]
+    for folder in (group, *group.parents):
+        shares.append(_share(*_read(folder / "cpu.max").split()[:2]))
+    for folder in (legacy, *legacy.parents):
+        quota = (_read(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period"))
+        shares.append(_share(*quota))
+    return min(share for share in shares if share)
+
+
+def _share(quota: str = "max", period: str = "") -> int:
+    """Cores of a quota, rounded up; 0 if there is none."""
+    return math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else 0
+
+
+def _read(path: Path | str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def every(data: str, model: str) -> str:
+    """Return the collections that have data; ``:own`` after one whose kind has not the model."""
+    from lib.settings import COLLECTIONS, MODELS  # late, for a check needs neither
+    from lib.settings.resolved import place_of
+
+    there = [name for name in COLLECTIONS if place_of(name, Path(data) if data else None)]
+    own = [":own" if model and model not in MODELS[COLLECTIONS[name]] else "" for name in there]
+    return " ".join(map("".join, zip(there, own, strict=True)))
+
+
+def help(out: str) -> str:
+    """Return the targets and the variables that matter most."""
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR")
+    bold, end = ("", "") if plain else ("\033[1m", "\033[0m")
+    lines = [
+        f"usage: make TARGET [VARIABLE=value ...]\nstart: make all, then open {out}/report.html"
+    ]
+    for name, text in targets_of():
+        lines.append(f"\n{bold}{text}{end}" if name == "##@" else f"  {name:<12} {text}")
+    return "\n".join([*lines, f"\n{bold}variables{end}{VARIABLES}"])
+
+
+if __name__ == "__main__":
+    commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
+    said = commands[sys.argv[1]](*sys.argv[2:])
+    sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
