@@ -242,7 +242,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = Parser(prog="python -m lib.collect.tvm.search", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of the tuning database")
-    parser.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
+    parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--task", default="", help="a task of the dataset, by its hash, alone")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")

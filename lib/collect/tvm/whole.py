@@ -129,7 +129,7 @@ def _worth_timing(network: Network, deployed: bool) -> Graph:
 def main(arguments: list[str] | None = None) -> None:
     """Write what the command line asks for."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
-    parser.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
+    parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--schedules", type=int, help="random schedules of each task")
@@ -144,14 +144,11 @@ def main(arguments: list[str] | None = None) -> None:
     for flag in ("--collection", "--model", "--experiment"):
         parser.add_argument(flag, help=predictor)
     args = parser.parse_args(arguments)
-    for name, least, most in (
-        ("batch", 1, 1 << 16),
-        ("schedules", 1, MOST_SCHEDULES),
-        ("budget", 1, MOST_SCHEDULES),
-    ):
+    most = {"batch": 1 << 16, "schedules": MOST_SCHEDULES, "budget": MOST_SCHEDULES}
+    for name, limit in most.items():
         value = getattr(args, name)
-        if value is not None and not least <= value <= most:
-            raise UserError(f"--{name} {value}: must be from {least} to {most}")
+        if value is not None and not 1 <= value <= limit:
+            raise UserError(f"--{name} {value}: must be from 1 to {limit}")
     network = named(args.network, args.batch)
     graph = write_network(args.file, network, drawing(args), args.seed, args.database)
     print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
