@@ -169,7 +169,7 @@ tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLE
 # `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
 reproduce: $(READY)  ## a paper's table beside ours: [TABLE=tgraph3] [SEEDS=3] [COLLECTION=]; without TABLE, which there are
-	@$(RUN) -m lib.experiments.reproduce $(TABLE) --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
+	@$(RUN) -m lib.report.reproduce $(TABLE) --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
 		$(call flag,DATA,data) $(call flag,SEEDS,seeds) \
 		$(if $(filter command environment,$(origin COLLECTION)),--collection $(COLLECTION))
 

@@ -1,4 +1,4 @@
-"""The rules of the house, read from the syntax trees of the repository (DESIGN.md has the why).
+"""The rules of the house, read from the syntax trees of the repository (CONTRIBUTING.md).
 
 A room is a folder of ``lib/``, or of ``lib/models/``. Rooms stand on floors, and imports go down;
 rooms of one floor do not import each other. Each rule has a case that breaks it.
@@ -30,12 +30,12 @@ FLOORS = (  # from the ground up
     {"runs"},
     {"models/common"},
     {"training", "models/tgraph"},
-    {"models/tgraph_plus", "models/prices", "models/tile"},
+    {"models/tgraph_plus", "models/prices", "models/tile", "models/segments"},
     {"preprocess"},
     {"scoring"},
     {"report"},
     {"tune"},
-    {"programs", "experiments"},  # they use the core, never the other way
+    {"programs"},  # it uses the core, never the other way
     {"collect"},  # which measures, and which nothing imports
 )
 TABLE = "lib/systems.py"
@@ -43,7 +43,7 @@ LOOSE = {"lib/__init__.py", "lib/models/__init__.py", TABLE}
 NETWORK = re.compile(
     r"lib/models/\w+/(network|members)\.py"
     r"|lib/models/common/(activation|attention|batch|fused|rows|sage|scatter)\.py"
-    r"|lib/(programs|experiments)/models/\w+\.py"
+    r"|lib/models/segments/(gat|batch)\.py|lib/programs/models/\w+\.py"
 )
 OF_NETWORKS = re.compile(r"lib/native/.*|lib/.*settings\.py|lib/.*__init__\.py")  # may be imported
 NO_TENSORS = {"os", "pathlib", "json", "polars", "safetensors", "wandb"}
@@ -114,7 +114,7 @@ def networks_that_know_more(imports: Imports) -> list[str]:
 
 def stages_that_know(imports: Imports) -> list[str]:
     """Return imports of one model's folder, or of a system's, by stages, which have the table."""
-    own = re.compile(r"lib/models/(?!common|__init__).*|lib/(programs|experiments|collect)/.*")
+    own = re.compile(r"lib/models/(?!common|__init__).*|lib/(programs|collect)/.*")
     pairs = [(path, other) for path in SCRIPTS.values() for other in imports.get(path, ())]
     return [f"{path} imports {other}" for path, other in pairs if own.fullmatch(other)]
 
@@ -231,7 +231,7 @@ def test_a_model_reads_all_of_its_settings(kind) -> None:
         ("lib/models/tile/network.py", "lib/models/prices/network.py", arrows_up),
         ("lib/models/tgraph/inputs.py", "lib/training/fold.py", arrows_up),
         ("lib/training/fold.py", "lib/programs/train.py", arrows_up),
-        ("lib/programs/train.py", "lib/experiments/embeddings.py", arrows_up),
+        ("lib/programs/train.py", "lib/models/segments/embeddings.py", arrows_up),
         ("lib/programs/train.py", "lib/collect/quiet.py", arrows_up),
         ("lib/systems.py", "lib/training/loop.py", arrows_up),
         ("lib/compiler/tpu.py", "lib/compiler/cpu/loops.py", hardware_that_meets),

@@ -100,16 +100,16 @@ def test_compare_sets_models_side_by_side(outputs):
     assert "model" in said
     assert "gst" in said
     assert "pooling" in said
-    assert "validation: 4 graphs" in said
+    assert "validation: " in said and "over 4 graphs" in said
 
 
 def test_status_and_report_of_a_model(outputs):
     said = outputs.make("status", model="gst")
-    assert said.count("up to date") == 4
+    assert said.count("up to date") == len(FLAGS)
     page = (outputs.folder / f"{COLLECTION}@gst" / "report.html").read_text()
     assert Cache(outputs.folder / COLLECTION / "cache-all").fingerprint in page
     changed = outputs.make("status", model="gst", HOPS=2)
-    assert "not built" in changed
+    assert "manifest.json is missing" in changed
 
 
 @pytest.mark.parametrize("model", ["gst", "tgraph-plus"])

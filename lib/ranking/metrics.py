@@ -192,6 +192,7 @@ def _checked(scores: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _slowdown(k: int) -> Metric:
+    """Return the metric of the top-k slowdown."""
     of = "the predicted fastest" if k == 1 else f"the best of the {k} predicted fastest"
     return Metric(
         key=f"top_{k}_slowdown",

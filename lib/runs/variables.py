@@ -21,7 +21,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,5 +188,6 @@ def help(out: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")
-    print({"check": check, "every": every, "help": help}[sys.argv[1]](*sys.argv[2:]))
+    commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
+    said = commands[sys.argv[1]](*sys.argv[2:])
+    sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")

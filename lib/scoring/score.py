@@ -34,7 +34,9 @@ SHORT = "since they are too short, for which Kaggle would refuse the file"
 UNKNOWN, NAMED = "since nobody knows their runtimes", 8  # rows that are named of each reason
 
 
-def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+def score_submission(  # longer: every reason that a row has no score, in one loop
+    path: Path, data: Path | None
+) -> tuple[pl.DataFrame, dict[str, list[str]]]:
     """Score every entry whose truth is known and that names as many configurations as it must.
 
     Args:

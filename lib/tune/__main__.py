@@ -16,6 +16,7 @@ import dataclasses
 import os
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -39,7 +40,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from lib import settings
+from lib import INTERRUPTED_CODE, settings
 from lib.cache.manifest import read_manifest
 from lib.files.artifacts import check_place, fingerprint_value, read_json
 from lib.files.command_line import check_least
@@ -52,6 +53,7 @@ from lib.settings.search import Search, space_of
 
 SCRIPT = Path(__file__).resolve().parents[2] / "02_train.py"
 DIGITS = 4
+INTERRUPTED = (INTERRUPTED_CODE, -signal.SIGINT, -signal.SIGTERM)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -112,6 +114,7 @@ class Tuning:
             load_if_exists=True,
             direction="maximize" if self.settings.higher_is_better else "minimize",
         )
+        self.usual = {name: getattr(self.settings, name) for name in self.space}
         self.best_file = database.with_name("best.toml")
         self.lock = Lock()  # SQLite would let two threads take the same trial
 
@@ -123,7 +126,7 @@ class Tuning:
         what it would have tried.
         """
         if not self.study.trials:
-            self.study.enqueue_trial({name: getattr(self.settings, name) for name in self.space})
+            self.study.enqueue_trial(self.usual)
         for trial in self.study.get_trials(states=(TrialState.RUNNING,)):  # of a killed run
             self.study.tell(trial.number, state=TrialState.FAIL)
             self.study.enqueue_trial(trial.params)
@@ -177,9 +180,12 @@ class Tuning:
                 stderr=subprocess.PIPE,
                 text=True,
             )
+            if done.returncode in INTERRUPTED:  # as this program is: the trial will go on
+                raise KeyboardInterrupt
             if done.returncode:
                 last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
                 shutil.rmtree(results, ignore_errors=True)
+                file.unlink()
                 raise UserError(last[0].removeprefix("error: "))
             metrics = read_json(results / f"fold_{fold}" / "metrics.json")
             found.append(metrics["validation"][changed.metric])
@@ -191,7 +197,7 @@ class Tuning:
         """Values on other seeds, of the settings as they are and of the best: the best of many
         trials is the best partly by luck."""
         best = self.study.best_trial
-        if best.number == 0:
+        if best.params == self.usual:
             return []
         seeds = range(self.settings.seed + 1, self.settings.seed + 1 + self.args.seeds)
         sides = {"as it is": {}, f"trial {best.number}": best.params}
@@ -237,10 +243,9 @@ class Tuning:
         text = f"{len(trials)} trials of {chosen.model} on {chosen.collection}"
         text += f", {failed} failed" if failed else ""
         text += f": validation {chosen.metric} {best.value:.{DIGITS}f} in trial {best.number}"
-        first = next(trial for trial in trials if trial.params == trials[0].params)
-        if first.value is not None:
-            text += f", {first.value:.{DIGITS}f} with the settings as they are"
-        return text
+        usual = [trial.value for trial in trials if trial.params == self.usual]
+        known = [value for value in usual if value is not None]
+        return text + "".join(f", {value:.{DIGITS}f} as it is" for value in known[:1])
 
     def report(self, seeds: list[tuple[float, float]]) -> str:
         """The account for a terminal."""
@@ -255,7 +260,7 @@ class Tuning:
             spread = statistics.stdev(gains) / len(gains) ** 0.5 if gains[1:] else None
             text = f"On {len(seeds)} other seeds: {statistics.fmean(gains):+.{DIGITS}f}"
             lines.append(text + (f" ± {spread:.{DIGITS}f}" if spread is not None else ""))
-        elif self.study.best_trial.number:
+        elif self.study.best_trial.params != self.usual:
             lines.append("Not compared on other seeds: the best of many is so partly by luck.")
         return "\n".join([*lines, f"tune: wrote {self.best_file}; {self.use()}"])
 

@@ -26,7 +26,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.experiments.fold import SegmentsFold
+from lib.models.segments.training import SegmentsFold
 from lib.settings import MODELS
 from lib.training.fold import new_network
 from tests.bench.case import Shape, program_graph

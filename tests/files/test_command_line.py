@@ -14,7 +14,7 @@ from tests.stages import REPOSITORY, SCRIPTS
 MODULES = (
     "lib.scoring.score",
     "lib.scoring.merge",
-    "lib.experiments.reproduce",
+    "lib.report.reproduce",
     "lib.collect.xla.export",
     "lib.report",
     "lib.report.compare",

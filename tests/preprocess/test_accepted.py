@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.compress import compress
-from lib.experiments.inputs import SegmentedGraph, segments_batch
 from lib.files.errors import DataError
 from lib.models.prices.inputs import ProductsGraph
+from lib.models.segments.inputs import SegmentedGraph, segments_batch
 from lib.models.tgraph.inputs import graph_tensors
 from lib.models.tgraph_plus.inputs import CopiesGraph
 from lib.ranking.baseline import moved_bytes

@@ -12,7 +12,7 @@ def test_a_program_runs_what_it_imports_at_any_distance() -> None:
     wanted = {"02_train.py", "lib/training/loss.py", "lib/tpugraphs/opcodes.py"}
     assert wanted | {"lib/native/local.cpp"} <= found.keys()
     assert "lib/report/page.py" not in found
-    assert "lib/experiments/fold.py" not in found  # which is looked up by name
+    assert "lib/models/segments/training.py" not in found  # which is looked up by name
     assert "lib/report/page.css" in code.code_of("04_ensemble.py")
 
 

@@ -106,8 +106,8 @@ def edited(text: str, how: str) -> str:
         ("lib/models/prices/training.py", "code", ""),
         ("lib/models/tile/network.py", "code", ""),
         ("lib/compiler/tpu.py", "code", "4"),  # whose baseline is in the report, not in folds
-        ("lib/experiments/fold.py", "code", ""),
-        ("lib/experiments/models/gat.py", "code", ""),
+        ("lib/models/segments/training.py", "code", ""),
+        ("lib/models/segments/gat.py", "code", ""),
         ("lib/programs/train.py", "code", ""),
         ("lib/programs/models/cdmpp.py", "code", ""),
         ("lib/programs/preprocess.py", "code", ""),
@@ -167,7 +167,7 @@ LINEAR = f'            "linear": "lib.models.tgraph.settings:TGraphSettings",\n{
     ("name", "old", "new", "expected"),
     [
         ("systems.py", ENTRY, LINEAR, ""),
-        ("experiments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
+        ("models/segments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
         (PLUS, "float = setting(\n        0.3", "float = setting(\n        0.2", "234"),
         ("settings/base.py", "best_folds: int = setting(4,", "best_folds: int = setting(3,", "4"),
     ],
@@ -293,9 +293,10 @@ def test_a_model_is_made_from_its_own_system(collection, model):
     every = set().union(*found.values())
     of_programs = any(path.startswith("lib/programs/") for path in every)
     assert of_programs == (settings.kind == "programs")
-    of_experiments = any(path.startswith("lib/experiments/") for path in every)
-    assert of_experiments == settings.network.startswith("lib.experiments.")
-    assert not {"lib/systems.py", "lib/programs/settings.py", "lib/experiments/settings.py"} & every
+    of_experiments = any(path.startswith("lib/models/segments/") for path in every)
+    assert of_experiments == settings.network.startswith("lib.models.segments.")
+    tables = {f"lib/{name}" for name in ("systems.py", "programs/settings.py")}
+    assert not {*tables, "lib/models/segments/settings.py"} & every
 
 
 # What stages 3 and 4 read is of this fold, these settings, data and code, or one line says so.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def search(tmp_path, monkeypatch):
             trained.append((dict(values), seed))
             return value(values, seed)
 
-        monkeypatch.setattr(Tuning, "train", train)
+        if value is not None:
+            monkeypatch.setattr(Tuning, "train", train)
         line = [f"--collection={COLLECTION}", f"--data={tmp_path / 'data'}", *FIXED]
         flags = {"outputs": outputs, "trials": count, "seeds": 0} | flags
         said = call(tune, *line, *(f"--{name}={value}" for name, value in flags.items()))
@@ -108,6 +110,24 @@ def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(search):
     failed = [trial for trial in trials if trial.value is None]
     assert len(trials) == 8 and {trial.user_attrs["why"] for trial in failed} == {"diverged"}
     assert f", {len(failed)} failed: " in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "line"),
+    [
+        (130, "", "interrupted"),
+        (-9, "", "2 trials, and none has a value: exit code -9"),
+        (2, "a\nerror: diverged", "2 trials, and none has a value: diverged"),
+    ],
+)
+def test_a_stage_that_fails_is_a_failed_trial_unless_the_user_stopped_it(
+    search, monkeypatch, code, said, line
+):
+    ended_so = subprocess.CompletedProcess([], code, "", said)
+    monkeypatch.setattr("lib.tune.__main__.subprocess.run", lambda *_, **__: ended_so)
+    assert line in search(2, value=None)[0].stderr
+    monkeypatch.undo()
+    assert len(search(2)[2]) == (2 if code == 130 else 0)
 
 
 def test_a_search_without_a_value_says_why(search):

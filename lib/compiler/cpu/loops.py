@@ -22,9 +22,9 @@ from lib.compiler.operands import INPUT, OUTPUT
 from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 # Operations that the reading loop computes without a read from memory.
-MADE_UP = tuple(ID_OF_NAME[name] for name in ("broadcast", "iota", "constant"))
+GENERATED = tuple(ID_OF_NAME[name] for name in ("broadcast", "iota", "constant"))
 # Operations that write in any order at the same cost.
-ANY_ORDER = (*MADE_UP, ID_OF_NAME["reduce"], ID_OF_NAME["gather"])
+ANY_ORDER = (*GENERATED, ID_OF_NAME["reduce"], ID_OF_NAME["gather"])
 MOST_SOURCES = 16  # further sources of a loop are ignored
 
 
@@ -141,7 +141,7 @@ class Loops:
         moves = node in facts.transposes or self.reshapes(node)  # and computes nothing
         sources: dict[Source, None] = {}
         for operand in graph.operands[node]:
-            if not facts.has_order[operand] or graph.opcode[operand] in MADE_UP:
+            if not facts.has_order[operand] or graph.opcode[operand] in GENERATED:
                 continue
             if not moves and graph.shapes[operand] != graph.shapes[node]:
                 continue

@@ -1,6 +1,6 @@
 """Training on whole graphs: GST and its baselines, a graph a step, read when it is needed.
 
-What a model's step is, :mod:`lib.experiments.steps` says.
+What a model's step is, :mod:`lib.models.segments.steps` says.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.experiments.inputs import SegmentedGraph, segmented
-from lib.experiments.settings import LayoutPooling
 from lib.files.named import named
 from lib.models.common.rows import NUMERIC
+from lib.models.segments.inputs import SegmentedGraph, segmented
+from lib.models.segments.settings import LayoutPooling
 from lib.runs.memory import Estimate
 from lib.training.fold import Batch, Fold
 from lib.training.split import LabelledGraph, sides_of

@@ -20,9 +20,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
-from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import LayoutAttention, LayoutPooling
 from lib.models.common.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
@@ -35,6 +32,9 @@ from lib.models.common.rows import (
     expand_rows,
 )
 from lib.models.common.scatter import targets
+from lib.models.segments.batch import Segment, SegmentsBatch
+from lib.models.segments.gat import GraphAttention, forward_bytes, with_itself
+from lib.models.segments.settings import LayoutAttention, LayoutPooling
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from lib.cache.graph import CachedGraph
-from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import LayoutPooling
 from lib.models.common.chunks import device_of, in_order, scores_of_rows
 from lib.models.common.input import Input
+from lib.models.segments.batch import Segment, SegmentsBatch
+from lib.models.segments.settings import LayoutPooling
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
 from lib.runs.memory import Estimate, free_memory, memory_errors
 

@@ -7,7 +7,7 @@ Runs    make all COLLECTION=... MODEL=... EXPERIMENT=paper-... SEED=... for each
 Reads   papers.toml beside this file, and <outputs>/<experiment>/metrics.json
 Exit    0, or 1 if a run failed (the others are run all the same)
 
-    FOLDS=2 EPOCHS=4 python -m lib.experiments.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
+    FOLDS=2 EPOCHS=4 python -m lib.report.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
 """
 
 from __future__ import annotations
@@ -195,9 +195,7 @@ def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing of a table, and print it; without a table, list them."""
-    parser = Parser(
-        prog="python -m lib.experiments.reproduce", description=__doc__.partition("\n")[0]
-    )
+    parser = Parser(prog="python -m lib.report.reproduce", description=__doc__.partition("\n")[0])
     parser.add_argument("table", nargs="?", help="such as tgraph2; without, all are listed")
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
     parser.add_argument("--collection", help="only this one of the table's")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.graph import neighbours
-from lib.experiments.models.gat import (
+from lib.models.segments.gat import (
     GraphAttention,
     segment_softmax,
     weighted_sum,

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.experiments.embeddings import EmbeddingTable
-from lib.experiments.inputs import SegmentedGraph, boundaries, segments_batch
-from lib.experiments.models.gat import attention_bytes, forward_bytes
-from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import LayoutAttention, LayoutSegments
+from lib.models.segments.batch import Segment, SegmentsBatch
+from lib.models.segments.embeddings import EmbeddingTable
+from lib.models.segments.gat import attention_bytes, forward_bytes
+from lib.models.segments.inputs import SegmentedGraph, boundaries, segments_batch
+from lib.models.segments.settings import LayoutAttention, LayoutSegments
 from lib.runs.memory import Estimate
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"

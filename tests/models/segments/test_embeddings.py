@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from lib.experiments.embeddings import EmbeddingTable
 from lib.files.errors import UserError
+from lib.models.segments.embeddings import EmbeddingTable
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
 WIDTH = 2

@@ -17,10 +17,10 @@ CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as we
 class LayoutPooling(TrainedLayouts):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
-    input: ClassVar[str] = "lib.experiments.inputs:INPUT"
-    fold: ClassVar[str] = "lib.experiments.fold:SegmentsFold"
-    network: ClassVar[str] = "lib.experiments.models.whole:PoolingModel"
-    steps: ClassVar[str] = "lib.experiments.steps:PoolingSteps"
+    input: ClassVar[str] = "lib.models.segments.inputs:INPUT"
+    fold: ClassVar[str] = "lib.models.segments.training:SegmentsFold"
+    network: ClassVar[str] = "lib.models.segments.network:PoolingModel"
+    steps: ClassVar[str] = "lib.models.segments.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
     cut: ClassVar[str] = "length"
@@ -35,11 +35,11 @@ class LayoutPooling(TrainedLayouts):
 class LayoutAttention(LayoutPooling):
     """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*.
 
-    GST, GAT and Partitioning are one network, trained otherwise (lib/experiments/fold.py).
+    GST, GAT and Partitioning are one network, trained otherwise (lib/models/segments/training.py).
     """
 
-    network: ClassVar[str] = "lib.experiments.models.whole:AttentionModel"
-    steps: ClassVar[str] = "lib.experiments.steps:FullSteps"
+    network: ClassVar[str] = "lib.models.segments.network:AttentionModel"
+    steps: ClassVar[str] = "lib.models.segments.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutPooling.weights_depend_on,
@@ -67,7 +67,7 @@ class LayoutAttention(LayoutPooling):
 class LayoutPartitioning(LayoutAttention):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
-    steps: ClassVar[str] = "lib.experiments.steps:RunSteps"
+    steps: ClassVar[str] = "lib.models.segments.steps:RunSteps"
     fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
 
     model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
@@ -78,7 +78,7 @@ class LayoutPartitioning(LayoutAttention):
 class LayoutSegments(LayoutAttention):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
-    steps: ClassVar[str] = "lib.experiments.steps:SegmentSteps"
+    steps: ClassVar[str] = "lib.models.segments.steps:SegmentSteps"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutAttention.weights_depend_on,
         "segment_nodes",

@@ -12,8 +12,8 @@ from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
+from lib.models.segments.steps import SegmentSteps
 from lib.runs.memory import Estimate, memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold

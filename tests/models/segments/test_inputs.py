@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.experiments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
-from lib.experiments.models import whole
-from lib.experiments.models.segments import SegmentsBatch
-from lib.experiments.models.whole import AttentionModel, GraphSum, PoolingModel
 from lib.files.errors import UserError
+from lib.models.segments import whole
+from lib.models.segments.batch import SegmentsBatch
+from lib.models.segments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
+from lib.models.segments.network import AttentionModel, GraphSum, PoolingModel
 from tests.builders import cached_graph
 
 
@@ -105,7 +105,7 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
     expected = segments_scores(made, segments, 100)
     each = made.forward_bytes(*segments.largest())
     for free, most in ((2 * 3 * each, 3), (1, 1)):
-        monkeypatch.setattr("lib.experiments.inputs.free_memory", lambda free=free: free)
+        monkeypatch.setattr("lib.models.segments.inputs.free_memory", lambda free=free: free)
         sizes.clear()
         found = segments_scores(made, segments, 100)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -117,9 +117,9 @@ def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
     made, sizes = _plain(monkeypatch), []
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
     each, found = made.forward_bytes(*segments.largest()), []
-    monkeypatch.setattr("lib.experiments.inputs.SCORED_BYTES", 3 * each)
+    monkeypatch.setattr("lib.models.segments.inputs.SCORED_BYTES", 3 * each)
     for free in (6 * each, 20 * each, 10**12):
-        monkeypatch.setattr("lib.experiments.inputs.free_memory", lambda free=free: free)
+        monkeypatch.setattr("lib.models.segments.inputs.free_memory", lambda free=free: free)
         found.append(segments_scores(made, segments, 100).tolist())
     assert max(sizes) == 3
     assert found[0] == found[1] == found[2]
@@ -207,8 +207,8 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
 
 def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) -> torch.Tensor:
     """The scores with every vector outside of the run detached, layer by layer."""
-    from lib.experiments.models.gat import with_itself
     from lib.models.common.rows import expand_rows
+    from lib.models.segments.gat import with_itself
 
     part = batch.segments[0]
     graph, inside = part.graph, torch.zeros(12, 1, 1, dtype=torch.bool)

@@ -1,1 +1,0 @@
-"""What the GST thesis compares: four models of whole graphs, their settings, inputs and folds."""
