@@ -61,26 +61,21 @@ class LibraryCalls:
         """Operations that the library takes, worked out when they are needed."""
         return Library(self._facts)
 
-    def calls(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[int]]]:
-        """Yield the calls that can hold a product.
+    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[RepeatedOperation]]]:
+        """Yield the products and reductions that calls compute more than once.
 
         Args:
             layouts: (b, k, 3) configured layouts, negative if there is none.
 
         Yields:
-            The positions of the configurations that have a call, and its nodes.
+            The positions of the configurations that have a call, and its repeated operations.
         """
-        for configurations, groups in self._calls(layouts):
-            yield configurations, self._nodes(groups)
-
-    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[RepeatedOperation]]]:
-        """Yield the positions of the configurations that have a call, and the products and
-        reductions that it computes more than once, of (b, k, 3) layouts."""
         for configurations, groups in self._calls(layouts):
             key = groups.tobytes()
             operations = self._known.get(key)
             if operations is None:
-                nodes, computes = self._nodes(groups), self.library.computes
+                nodes = [n for group in np.sort(groups).tolist() for n in self._members[group]]
+                computes = self.library.computes
                 counted = sum(map(computes, nodes)) >= SMALLEST_CALL
                 times = self._nests.times(nodes).items() if counted else ()
                 operations = [
@@ -94,7 +89,10 @@ class LibraryCalls:
                 yield configurations, operations
 
     def _calls(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the positions of the configurations that have a call, and its groups."""
+        """Yield the positions of the configurations that have a call, and its groups.
+
+        Calls that cannot hold a product are left out.
+        """
         if not self._starters:
             return
         grown = self._grown(self._cut(layouts), len(layouts))
@@ -107,10 +105,6 @@ class LibraryCalls:
             for which, configuration in enumerate(first):
                 if inside[0, configuration]:  # the call begins here
                     yield np.flatnonzero(places == which), groups[inside[:, configuration]]
-
-    def _nodes(self, groups: np.ndarray) -> list[int]:
-        """Return the nodes of some groups."""
-        return [node for group in np.sort(groups).tolist() for node in self._members[group]]
 
     @cached_property
     def _nests(self) -> LoopNests:
