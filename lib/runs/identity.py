@@ -287,7 +287,8 @@ def constants(settings: Settings) -> dict[str, Any]:
     """
     notes = [vars(base).get("__annotations__", {}) for base in type(settings).__mro__]
     names = {name for note in notes for name, kind in note.items() if kind.startswith("ClassVar")}
-    values = {name: getattr(settings, name, None) for name in sorted(names - NO_VALUES - {*TRAINED_BY})}
+    names -= {*NO_VALUES, *TRAINED_BY}
+    values = {name: getattr(settings, name, None) for name in sorted(names)}
     return {name: plain for name, value in values.items() if (plain := _plain(value)) is not None}
 
 
