@@ -22,7 +22,7 @@ ORDINARY = os.SCHED_OTHER, os.sched_param(0)
 
 
 class TimingCore:
-    """Where this process times, and where it compiles.
+    """Cores that this process times on and compiles on.
 
     Compiling runs on ``compile_cores`` at ``nice``; within :meth:`calm` every thread of this
     process is on ``core`` alone. A ``lock`` makes several collectors take turns. ``clear`` names

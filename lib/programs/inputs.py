@@ -258,7 +258,7 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
         raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {names}")
 
     def order(k: int) -> tuple:
-        """The first is chosen."""
+        """Return the key by which devices are sorted: the first is taken."""
         device = devices[k]
         other = device["processor"] != processor
         return other, native and is_general(device), device["threads"], k

@@ -13,7 +13,7 @@ STEEPEST = 1.5  # of a logarithm
 def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Mean squared error plus ``weight`` times mean absolute relative error (CDMPP, equation 3).
 
-    Labels are standardized, so that some are about zero: none is divided by less than ``least``.
+    Labels are standardized, so that some are near zero: none is divided by less than ``least``.
 
     Args:
         labels, measured: of one shape, predicted and true; what is measured as NaN does not count.

@@ -49,16 +49,16 @@ def metadata_of(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
         wanted: the splits whose programs count.
     """
     data = read_programs(path.parent)
-    peaks, devices = peaks_of(data), data.about["devices"]
+    peaks, devices = peaks_of(data), data.metadata["devices"]
     return {"devices": [{**devices[k], "peak_gops": peaks[k]} for k in measuring(data, wanted)]}
 
 
 def peaks_of(data: Programs) -> dict[int, float]:
     """Billions of operations a second of each device's fastest programs, by its number.
 
-    They say to a network how fast an unknown processor is. No processor has to be asked for it, so
-    that it is known of those that are gone; one program in a hundred is faster. What a task needs
-    counts: a schedule that computes the same again is not fast for it.
+    They say to a network how fast an unknown processor is. It is computed from the data, so
+    that it is known of processors that are gone; one program in a hundred is faster. What a task
+    needs counts: a schedule that computes the same again is not fast for it.
     """
     flops = data.tasks["flops"].gather(data.programs["task"]).gather(data.latencies["program"])
     rows = data.latencies.select("device", gops=flops / 1e9 / pl.col("seconds"))
@@ -81,7 +81,7 @@ def read_graphs(
     """The tasks of a dataset that have measured programs, and what they were before.
 
     Args:
-        path: its ``dataset.json``; the tables lie beside it.
+        path: its ``dataset.json``; the tables are in the same folder.
         split, settings: nothing of them matters here.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a report shows of predicted latencies: against measured ones, and errors by group."""
+"""Figures and tables of predicted latencies: against measured ones, and errors by group."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FACTOR_TWO = 2.0
 
 
 def content(experiment: Experiment) -> dict[str, Any]:
-    """What a report has beside that of other kinds: see ``report`` of :mod:`lib.systems`."""
+    """Return what only reports of latencies have: see ``report`` of :mod:`lib.systems`."""
     return {"latencies": shown(experiment)}
 
 

@@ -1,4 +1,4 @@
-"""How a statement of a scheduled module reads and writes its buffers, loop by loop.
+"""Reads and writes of a statement of a scheduled module, loop by loop.
 
 An index is a sum over loops, nearly always. So each index is worked out at the first iteration of
 all loops, and at the last of each loop with the other loops at their first: what that moves the
@@ -31,7 +31,7 @@ Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions 
 def statement_of(
     loops: Sequence[Loop], realize: Any, store: Any, around: int, shared: Mapping[int, int]
 ) -> Statement:
-    """What one store reads and writes, and under which loops and conditions.
+    """Return a store's reads and writes, and the loops and conditions around it.
 
     Args:
         loops: around it, those that the tree has, outermost first.

@@ -39,12 +39,12 @@ codegen = tvm.get_global_func("target.build.llvm")
 
 def target_of(instructions: str, cores: int = CORES) -> Target:
     """The LLVM target of one of the names in :data:`MCPU`, or of this machine."""
-    about = {"kind": "llvm", "mcpu": mcpu_of(instructions), "num-cores": cores}
-    return Target({**about, "opt-level": OPT_LEVEL})
+    metadata = {"kind": "llvm", "mcpu": mcpu_of(instructions), "num-cores": cores}
+    return Target({**metadata, "opt-level": OPT_LEVEL})
 
 
 def mcpu_of(instructions: str) -> str:
-    """What LLVM calls the processor of one of the names in :data:`MCPU`, or of this machine."""
+    """Return LLVM's name of the processor of a name in :data:`MCPU`, or of this machine."""
     return MCPU.get(instructions) or codegen_of.llvm_get_system_cpu()
 
 
@@ -68,7 +68,7 @@ def alone(function: tirx.PrimFunc) -> IRModule:
 
 
 def outputs_of(task: IRModule) -> list[int]:
-    """Which of a tensor program's arguments it writes."""
+    """Return the arguments that a tensor program writes, by number."""
     function = task["main"]
     arguments = {parameter: parameter for parameter in function.params}
     written = tvm.s_tir.analysis.get_sblock_access_region(function.body.block, arguments)[1]
@@ -120,7 +120,7 @@ def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
 
 
 def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_schedule.TuneContext:
-    """What draws schedules of a task: a search strategy of MetaSchedule, in our space."""
+    """Return a context that draws schedules of a task by one of MetaSchedule's strategies."""
     return meta_schedule.TuneContext(
         mod=task,
         target=SCHEDULE_TARGET,
@@ -132,7 +132,7 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
 
 
 def packable(task: IRModule) -> bool:
-    """Whether TVM can pack a task's weights; not if they are read through a reshape."""
+    """Return whether TVM can pack a task's weights; not if they are read through a reshape."""
     context = context_of(task, 0, True, "replay-trace")
     try:
         _drawn(context, 1, context.generate_design_space())
@@ -142,7 +142,7 @@ def packable(task: IRModule) -> bool:
 
 
 def evolution() -> meta_schedule.search_strategy.EvolutionarySearch:
-    """How a search makes up schedules, of which a cost model says which to measure."""
+    """Return the strategy of a search: a cost model says which of its schedules are measured."""
     return meta_schedule.search_strategy.EvolutionarySearch(
         population_size=POPULATION, genetic_num_iters=GENERATIONS
     )

@@ -125,12 +125,12 @@ class TuningDatabase:
 
 
 def _name(record: meta_schedule.database.TuningRecord) -> tuple[str, str, str]:
-    """What tells a program from others: task, target and schedule."""
+    """Return the key of a program: task, target and schedule."""
     return hash_of(record.workload.mod), str(Target(record.target)), str(record.trace)
 
 
 def _seconds(noted: Sequence[Any] | None) -> float:
-    """What a record says; NaN of a program that does not run."""
+    """Return a record's seconds; NaN of a program that does not run."""
     taken = float(noted[0]) if noted else float("nan")
     return taken if taken < FAILED else float("nan")
 

@@ -1,4 +1,4 @@
-"""What makes a network fast on a CPU beside schedules: layouts, cheap functions, packed weights.
+"""Changes that make a network fast on a CPU: layouts, cheap functions, packed weights.
 
 Convolutions become channels-last, so that vectors run over channels and no transposition is
 needed between them. Exponentials, error functions, tangents and softmax become polynomials,
@@ -107,7 +107,7 @@ class OperatorsInParts:
 
 
 def operator_passes() -> list[tvm.transform.Pass]:
-    """What changes a network's operators; its inputs and results stay as they are."""
+    """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
         OperatorsInParts(),
@@ -119,7 +119,7 @@ def operator_passes() -> list[tvm.transform.Pass]:
 
 
 def weights_of(task: IRModule) -> list[int]:
-    """Which arguments of a task are a network's weights; none of a task that is not deployed."""
+    """Return the arguments of a task that are weights; none of a task that is not deployed."""
     return [int(k) for k in task["main"].attrs.get(WEIGHTS, ())]
 
 

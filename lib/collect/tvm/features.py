@@ -73,7 +73,7 @@ class Walked:
         self.arguments = {hash(parameter) for parameter in function.params}
 
     def statement(self, row: int) -> Statement:
-        """How the store that a row of features is of goes through its buffers."""
+        """Return the statement of a row of features, with its accesses to buffers."""
         shared = {k: len(loops) for k, loops in self.shared.items() if k not in self.arguments}
         return statement_of(*self.last[row][1], shared)
 

@@ -143,7 +143,7 @@ def _check_loops(network: str, operators: str, task: IRModule) -> None:
 
 
 def _operator(call: relax.Call) -> str:
-    """What a call that is of no tensor program calls: an operator, or a library's function."""
+    """Return the name of an operator, or of a library's function, that a call runs."""
     if call.op.name == "relax.call_dps_packed":
         return str(call.args[0].global_symbol)
     return call.op.name.removeprefix("relax.")

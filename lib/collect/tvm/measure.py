@@ -38,7 +38,7 @@ class Pending:
 
     place: Path
     programs: list[compiler.Scheduled]
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     batch: Batch
 
     def write(self) -> None:
@@ -63,21 +63,21 @@ class Pending:
             programs = [p for p, good in zip(self.programs, runs, strict=True) if good]
             hashes = [program.hash for program in programs]
             fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
-            if self.about["phase"] not in raw.REPEATING:
+            if self.metadata["phase"] not in raw.REPEATING:
                 traces = [program.trace for program in programs]
                 fields = raw.described([program.module for program in programs], hashes, traces)
-            raw.write(self.place, fields | timed, self.about)
+            raw.write(self.place, fields | timed, self.metadata)
 
 
 class Bench:
-    """What stays the same from job to job."""
+    """The settings, devices and clock, the same for all jobs."""
 
     def __init__(self, settings: argparse.Namespace):
         self.settings, self.work = settings, settings.work
         self.devices = settings.devices.split(",")
         single = settings.threads == 1  # several are left where TVM puts them
         self.clock = clock_on(settings.core if single else None, settings.realtime)
-        self.about = {
+        self.metadata = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
@@ -103,7 +103,7 @@ class Bench:
         )
         job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
         place = raw.path(self.work, phase, turn, task)
-        return Pending(place, programs, {**self.about, **job, "footprint": footprint}, batch)
+        return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
     def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
         """A job's programs; those of its file, if that is there."""

@@ -55,16 +55,16 @@ def dataset_of(data: Programs) -> Dataset:
     unchanged = {name: getattr(data, name) for name in small}
     tables = {**unchanged, "nodes": nodes, "leaves": leaves.with_columns(position)}
     tables[ACCESSES] = table_of_accesses(data.accesses)
-    return Dataset(tables, data.about["devices"])
+    return Dataset(tables, data.metadata["devices"])
 
 
 def lacking(old: Dataset, new: Dataset) -> int:
-    """How many programs of the old dataset the new dataset lacks."""
+    """Return the number of programs of the old dataset that the new one lacks."""
     return len(old.programs().join(new.programs(), on=KEY, how="anti"))
 
 
 def merged(old: Dataset, new: Dataset) -> Dataset:
-    """What either has."""
+    """Return a dataset with the programs, tasks and latencies of both."""
     names = {d["name"] for d in old.devices}
     devices = old.devices + [d for d in new.devices if d["name"] not in names]
     tasks = _tasks(old.tables["tasks"], new.tables["tasks"])
@@ -106,7 +106,7 @@ def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """What networks call in either dataset; how often, by the newer."""
+    """Return the calls of networks in either dataset; counts are those of the newer."""
     known = pl.concat([new, old]).unique(["network", "task"], keep="first")
     return known.sort("network", "task")
 

@@ -24,19 +24,19 @@ from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS, Forest
 
 PHASES = ("main", "again", "threads", "search", "plain")
-ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
+REQUIRED = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
 FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
 def path(work: Path, phase: str, turn: int, task: str) -> Path:
-    """Where the results of a job are."""
+    """Return the path of a job's results."""
     return work / "raw" / phase / f"{turn:02d}" / f"{task}.npz"
 
 
 def failed(work: Path, phase: str, turn: int, task: str) -> Path:
-    """Where it says that a job cannot be done."""
+    """Return the path of the file that says why a job cannot be done."""
     return path(work, phase, turn, task).with_suffix(FAILED)
 
 
@@ -79,13 +79,13 @@ class Measured:
     """One raw file.
 
     Attributes:
-        about: task, round, phase, process, processor, devices, threads and versions.
+        metadata: task, round, phase, process, processor, devices, threads and versions.
         hash: (n,) str, the schedules.
         arrays: the rest, see :func:`described` and :mod:`lib.collect.tvm.measure`.
     """
 
     path: Path
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     hash: np.ndarray
     arrays: dict[str, np.ndarray]
 
@@ -125,10 +125,10 @@ class Measured:
         return np.split(self.accesses, np.cumsum(self.arrays["leaves"])[:-1])
 
 
-def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+def write(place: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
     """Write one raw file, whole or not at all."""
     with atomic_file(place) as temporary, open(temporary, "wb") as file:
-        np.savez_compressed(file, about=np.array(json.dumps(about, sort_keys=True)), **arrays)
+        np.savez_compressed(file, about=np.array(json.dumps(metadata, sort_keys=True)), **arrays)
 
 
 def read(place: Path) -> Measured:
@@ -140,13 +140,15 @@ def read(place: Path) -> Measured:
     with believing(place, "npz", "a file of measured programs"):
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
-        about = json.loads(arrays.pop("about").item())
-        measured = Measured(place, about, arrays.pop("hash"), arrays)
-    if not isinstance(about, dict) or not about.keys() >= ABOUT:
-        raise DataError(place, "about", "too little", f"an object with {', '.join(sorted(ABOUT))}")
+        metadata = json.loads(arrays.pop("about").item())
+        measured = Measured(place, metadata, arrays.pop("hash"), arrays)
+    if not isinstance(metadata, dict) or not metadata.keys() >= REQUIRED:
+        raise DataError(
+            place, "about", "too little", f"an object with {', '.join(sorted(REQUIRED))}"
+        )
     if len(measured.hash):
         _check_times(measured)
-        if about["phase"] not in REPEATING:
+        if metadata["phase"] not in REPEATING:
             programs = {"hash": measured.hash, "accesses": measured.accesses}
             check_described(place, measured.arrays | programs)
     return measured
@@ -154,7 +156,7 @@ def read(place: Path) -> Measured:
 
 def _check_times(measured: Measured) -> None:
     """Every program has readings on every device."""
-    shape = len(measured.about["devices"]), len(measured.hash)
+    shape = len(measured.metadata["devices"]), len(measured.hash)
     for name, ndim in (("seconds", 3), ("check", 3)):
         array = measured.arrays.get(name, np.zeros(0))
         if array.ndim != ndim or array.shape[:2] != shape:

@@ -39,7 +39,7 @@ def one_line_of(name: str, what: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Where an error was raised, if that is known, and its first words."""
+    """Return an error's operator and layer, if they are known, and its first words."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     message = in_one_line(error)
     if "data-dependent" in message:
@@ -54,6 +54,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_users(path: str) -> bool:
-    """Whether code is of neither Python's packages nor ours."""
+    """Return whether code is of neither Python's packages nor ours."""
     ours = str(Path(__file__).parent)
     return not path.startswith((sys.prefix, sys.base_prefix, ours, "<"))

@@ -35,7 +35,7 @@ def rewrite(exported: ExportedProgram) -> None:
 
 
 def _folded(graph: Graph, node: Node) -> Node:
-    """What takes the place of a batch normalization."""
+    """Return a node that takes the place of a batch normalization."""
     values, weight, bias, mean, variance, _, _, epsilon = node.args[:8]
     scale = graph.call_function(_aten.add.Scalar, (variance, epsilon))
     scale = graph.call_function(_aten.rsqrt.default, (scale,))
@@ -80,7 +80,7 @@ def _attention(graph: Graph, node: Node) -> Node:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether attention has no mask, and as many heads of keys as of queries."""
+    """Return whether attention has no mask, and as many heads of keys as of queries."""
     masks = (*node.args[3:4], *node.args[5:6], node.kwargs.get("attn_mask"))
     flags = node.kwargs.get("is_causal"), node.kwargs.get("enable_gqa")
     return not any(value is not None and value is not False for value in (*masks, *flags))

@@ -95,7 +95,7 @@ class Batch:
         while self.running:
             if not self.child:
                 self._start()
-            answer = self._asked()
+            answer = self._answer_of_child()
             if answer == DONE:
                 self._end()
             if answer:
@@ -133,8 +133,8 @@ class Batch:
         finally:
             os._exit(1)
 
-    def _asked(self) -> bytes:
-        """What the child says of a visit; nothing if it has ended."""
+    def _answer_of_child(self) -> bytes:
+        """Return the child's answer to a visit; nothing if it has ended."""
         try:
             self.line.send(b"?")
             return self.line.recv(1)
@@ -149,7 +149,7 @@ class Batch:
         self.child = 0
 
     def _answer(self, line: socket.socket) -> None:
-        """Be the child: compile, and read when asked."""
+        """Compile the programs in the child, and read them once for each byte that arrives."""
         arena = Arena()
         base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
         lowered: dict[int, tuple[Packed, IRModule]] = {}
@@ -179,7 +179,7 @@ class Batch:
     def _copies(
         self, parts: Packed, library: tvm.runtime.Module, base: Sequence[Any]
     ) -> list[list[Any]]:
-        """What a program is called with in turn: the arguments, its weights packed."""
+        """Return sets of arguments, which take turns, with the weights packed."""
         weights = {k: base[k] for k in weights_of(self.modules[0])}
         if parts.pack:
             kinds = arguments_of(parts.program)

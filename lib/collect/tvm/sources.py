@@ -46,7 +46,7 @@ WHOLE = {
 
 @dataclass(frozen=True)
 class Source:
-    """What there is to import.
+    """A network in relax, with example inputs and expected results.
 
     Attributes:
         original: what ran it to get ``expected``.
@@ -129,7 +129,7 @@ def from_torch(
 
 
 def _count_from_the_front(exported: ExportedProgram) -> None:
-    """Have ``x[-1]`` count from the front: TVM would read what lies before the tensor."""
+    """Have ``x[-1]`` count from the front: TVM would read memory before the tensor."""
     for node in exported.graph.nodes:
         if node.target == _aten.select.int:
             tensor, axis, index = node.args

@@ -30,12 +30,12 @@ ALIGNMENT = 64  # of tensors, as TVM's own
 
 
 def visits_of(seconds: float) -> int:
-    """How many readings a program of that duration gets beside its first run."""
+    """Return the number of readings, after its first run, of a program of that duration."""
     return next(count for limit, count in LIMITS if seconds < limit)
 
 
 def reference_program() -> IRModule:
-    """Exponentials of 8192 numbers, whose time tells how fast the machine is just now.
+    """Exponentials of 8192 numbers, whose time shows how fast the machine is just now.
 
     It keeps all units of a core busy, so that it feels another guest of the host on the same core
     as much as any program does.
@@ -52,7 +52,7 @@ def reference_program() -> IRModule:
 class Arena:
     """Memory for the tensors of a task, at the same offsets in every process.
 
-    Where a tensor lies changes how long a program takes by up to tens of percent: stores and loads
+    The address of a tensor changes a program's time by up to tens of percent: stores and loads
     whose addresses differ by multiples of 4096 wait for one another, and small pages fall on any
     part of a cache. So tensors are packed one after the other, as a memory planner would, from the
     start of huge pages; see also :func:`settled_temporaries`.
@@ -136,7 +136,7 @@ class Run:
 
 
 class Readings:
-    """What is read of ``count`` functions, in memory that a process shares with what it forks.
+    """Times and outputs of ``count`` functions, in memory shared with forked processes.
 
     Attributes:
         current: (1,) the number of the function whose turn it is.
@@ -179,7 +179,7 @@ class Stopwatch:
 
     @property
     def done(self) -> bool:
-        """Whether every function has all its readings."""
+        """Return whether every function has all its readings."""
         return self.visits >= max(map(visits_of, self.seconds[:, 0]), default=VISITS)
 
     def first(self) -> None:

@@ -1,7 +1,7 @@
 """A whole network, for ``make latency``: its data-flow graph, and programs of each of its tasks.
 
-    python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --schedules 8
-    python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --budget 16 --device avx2
+    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --schedules 8
+    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --budget 16 --device avx2
 
 A task's programs are those under random schedules, or those that a search of so many measurements
 would begin with, or that under the fastest schedule of a tuning database. What is written,
@@ -31,7 +31,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
-BUDGET = 16  # schedules of a task that are asked for by default
+BUDGET = 16  # schedules of a task, by default
 
 
 Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task
@@ -90,7 +90,7 @@ def write_network(
     for number, name in enumerate(graph.names):
         if not arrays["joined"][owner == number].any():
             raise UserError(f"{name}: TVM's features of it do not go with its loops")
-    about = {
+    metadata = {
         "network": network.name,
         "seed": seed,
         "calls": [asdict(call) for call in graph.calls],
@@ -100,7 +100,7 @@ def write_network(
         ],
         "tvm": tvm.__version__,
     }
-    raw.write(path, {**arrays, "owner": owner}, about)
+    raw.write(path, {**arrays, "owner": owner}, metadata)
     return graph
 
 
@@ -127,7 +127,7 @@ def _worth_timing(network: Network, deployed: bool) -> Graph:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write what the command line asks for."""
+    """Write the graph and programs of the network that the command line names."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("file", type=Path, help="what to write, an npz")
@@ -155,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def drawing(args: argparse.Namespace) -> Drawn:
-    """What makes programs of a task, as the command line asks for."""
+    """Return a function that makes programs of a task, as the command line says."""
     if args.database or args.schedules:
         return lambda task: Sampler(task, args.seed).distinct(args.schedules or 1, set())
     if args.device is None:

@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def unfinished(path: Path, args: argparse.Namespace) -> bool:
-    """Whether a raw file is not there, or wants more rounds."""
+    """Return whether a raw file is missing, or wants more rounds."""
     if not path.exists():
         return True
     whole = "what make collect wrote; delete it, and it is measured again"

@@ -169,7 +169,7 @@ def write_graph(path: Path, measured: Measurements) -> None:
 
 
 def dataset_of(programs: pl.DataFrame) -> Dataset:
-    """What ``dataset.json`` says of measured programs.
+    """Return the contents of ``dataset.json`` of measured programs.
 
     XLA for CPUs brings data back to the program's own layouts at once, so layouts `return`.
     """

@@ -38,7 +38,7 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """What it does, as the table has it."""
+        """Return the kind of a kernel: copy, loop, library call, or its opcode."""
         opcode = re.match(r"(?:\(.*?\)|\S+) ([\w-]+)\(", self.text)
         if opcode is None or opcode[1] != "fusion":
             return "other" if opcode is None else opcode[1]

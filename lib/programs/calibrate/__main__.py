@@ -20,7 +20,7 @@ trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3).
 time: the same command goes on.
 
 With ``--device`` nothing is measured: the device is one of the data, whose processor a fold of
-`--split processors` has left out; ``--tasks`` of its tasks are chosen by algorithm 1, and networks
+`--split processors` has left out; ``--tasks`` of its tasks are picked by algorithm 1, and networks
 that nothing has learned from are predicted there, before and after.
 """
 
@@ -140,7 +140,7 @@ def calibrated(  # longer: its arguments
 ) -> dict[str, Any]:
     """One of this processor's devices: what is known of it, its factor, and the errors.
 
-    Networks that were tuned are written beside the calibration.
+    Networks that were tuned are written to the calibration's folder.
 
     Args:
         method: :data:`CMD` or nothing.
@@ -216,10 +216,10 @@ def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) 
     )
     if args.tasks > len(learned.tasks):
         raise UserError(f"--tasks {args.tasks}: {devices[number]['name']} has {len(learned.tasks)}")
-    chosen = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
-    programs = learned.some(np.isin(learned.task, chosen))
+    picked = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
+    programs = learned.some(np.isin(learned.task, picked))
     others = [one["peak_gops"] for k, one in enumerate(devices) if k != number]
-    # The device's own would tell of its latencies.
+    # The device's own would give its latencies away.
     device = {**devices[number], "peak_gops": float(np.exp(np.mean(np.log(others))))}
     tune = way(args.method, single, cache, device)
     fitted = fit(single, programs, device, tune, args.method == CMD)

@@ -2,8 +2,8 @@
 
 By default that is what reads the device, with programs of it alone: a thousand programs teach what
 is different on a device, and would spoil what many more have taught of programs. ``cmd`` is the way
-of CDMPP (section 5.3): all of a network is trained, with the programs that it has learned from
-beside the new ones, and the Central Moment Discrepancy keeps latent representations on the devices
+of CDMPP (section 5.3): all of a network is trained, with the new programs and those that it has
+learned from, and the Central Moment Discrepancy keeps latent representations on the devices
 that it knows and on the new one alike (equation 7).
 """
 
@@ -169,6 +169,6 @@ def drawn(
         order = generator.permutation(len(counts))
         batches = list(batches_of(counts[order], size))
         usual = len(counts) / len(batches)
-        chosen = (order[batches[number]] for number in generator.permutation(len(batches)))
-        found += [(rows, len(rows) / usual) for rows in chosen]
+        groups = (order[batches[number]] for number in generator.permutation(len(batches)))
+        found += [(rows, len(rows) / usual) for rows in groups]
     return found[:steps]

@@ -62,7 +62,7 @@ def error_of(
     """Quantiles of measured over predicted, over networks and draws; see :func:`ratios_of`.
 
     Returns:
-        Ones and no networks if there are too few to tell.
+        Ones and no networks if there are too few of them.
     """
     ratios = ratios_of(tasks, calls, schedules, searched, seed)
     if len(ratios) < FEWEST:

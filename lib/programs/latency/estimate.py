@@ -25,7 +25,7 @@ class Estimate:
 
     Attributes:
         network, device: of it; the device's name.
-        chosen: (tasks,) which program of each task it runs.
+        fastest: (tasks,) which program of each task it runs.
         seconds: (tasks,) that they are predicted to take, one call each.
         timeline: of its calls.
         error: factors on the programs' seconds.
@@ -35,7 +35,7 @@ class Estimate:
 
     network: Network
     device: str
-    chosen: np.ndarray
+    fastest: np.ndarray
     seconds: np.ndarray
     timeline: Timeline
     error: Error
@@ -65,8 +65,10 @@ def estimate(
             where a network has not left them.
     """
     order = np.lexsort((np.arange(len(predicted)), predicted, network.owner))
-    chosen = order[np.unique(network.owner[order], return_index=True)[1]]  # the first of equal ones
-    seconds = predicted[chosen]
+    fastest = order[
+        np.unique(network.owner[order], return_index=True)[1]
+    ]  # the first of equal ones
+    seconds = predicted[fastest]
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
 
     def replayed(factor: float) -> Timeline:
@@ -80,7 +82,7 @@ def estimate(
 
     latency = tuple(replayed(factor).seconds for factor in (error.low, error.middle, error.high))
     known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
-    return Estimate(network, device, chosen, seconds, replayed(1.0), error, latency, known)
+    return Estimate(network, device, fastest, seconds, replayed(1.0), error, latency, known)
 
 
 def costs(estimated: Estimate) -> list[dict[str, Any]]:
@@ -92,7 +94,7 @@ def costs(estimated: Estimate) -> list[dict[str, Any]]:
         {
             "operators": network.operators[task],
             "task": network.hashes[task],
-            "schedule": str(network.schedules[estimated.chosen[task]]),
+            "schedule": str(network.schedules[estimated.fastest[task]]),
             "calls": int(counts[task]),
             "seconds": _rounded(estimated.seconds[task]),
             "share": round(float(counts[task] * estimated.seconds[task]) / total, 4),

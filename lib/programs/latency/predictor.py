@@ -82,7 +82,7 @@ class Predictor:
         """Load the result of ``make all COLLECTION=programs-cpu``, else the bundled one.
 
         Args:
-            outputs: where it lies.
+            outputs: folder that has it.
             collection, data, model, experiment: of it; see :func:`predictor_settings`.
             tvm: see above.
 
@@ -223,12 +223,12 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
 
 
 def predictor_flags(line: argparse.ArgumentParser) -> None:
-    """Add the flags that say which trained predictor is asked, and where TVM is."""
+    """Add the flags that say which trained predictor is used, and where TVM is."""
     line.add_argument("--collection", default="programs-cpu", help="whose predictor")
     line.add_argument("--model", help="which predictor, if not the collection's own")
     line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
     line.add_argument("--data", type=Path, help="data root that it learned from")
-    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="folder that has it")
     line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
 
 

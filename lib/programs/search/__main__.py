@@ -5,7 +5,7 @@ Writes  <outputs>/<collection>[@<model>]/search/<network>[.b<batch>].<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
             search.json                                           what was found, and when
 
-    python -m lib.programs.search --network resnet18 --device avx2 --budget 64
+    python -m lib.programs.search --network torchvision:resnet18 --device avx2 --budget 64
     python -m lib.programs.search --task 0a1b2c3d4e5f6071 --device avx512 --cost-model xgboost
 
 The predictor says which of the schedules that TVM's evolutionary search makes up are measured here;
@@ -66,7 +66,7 @@ PASSED = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search what the command line asks for."""
+    """Search the programs of a network, or of one task."""
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     check_has("--device", args.device)
@@ -191,7 +191,7 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
 def started(
     args: argparse.Namespace, network: str, folder: Path
 ) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
-    """The half with TVM, and what answers its messages; ended with the block.
+    """Yield the process with TVM, and a function that answers it; it ends with the block.
 
     Raises:
         UserError: with what it says, if it fails.

@@ -1,6 +1,6 @@
 """Predictions for a task's schedules, corrected by the schedules that were measured.
 
-A predictor is off by about the same on schedules that are alike. So what it misses is taken as a
+A predictor is off by nearly the same on schedules that are alike. So what it misses is taken as a
 smooth function of a program's pooled features, and fitted to the measured ones by a Gaussian
 process: near a measured program the correction is what was missed there, far from all of them
 their mean.
@@ -55,7 +55,7 @@ class Scorer:
 
 
 def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A Gaussian process through (n,) values of (n, features) rows, and noise about them."""
+    """A Gaussian process through (n,) values of (n, features) rows, and noise around them."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel

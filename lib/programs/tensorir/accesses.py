@@ -74,7 +74,7 @@ class Statement:
 
     Attributes:
         extent, kind, reduces: (l,) iterations, as in a tree, and whether results are summed over.
-        unroll: the most steps that the compiler is told to unroll.
+        unroll: the most steps that the compiler may unroll.
         accesses: what is written, then what is read.
         domains: (2 * ``DOMAINS``,) sizes of what is computed, and of what is summed over.
         needed: their product.
@@ -165,9 +165,9 @@ def _first(mask: np.ndarray) -> np.ndarray:
     return np.where(mask.any(1), mask.argmax(1), ABSENT)
 
 
-def _along(p: _Padded, code: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _along(p: _Padded, code: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """(n, 7) what the innermost of some loops does, by ``_ALONG``."""
-    place = _first(chosen)
+    place = _first(mask)
     row, at = np.arange(len(place)), place.astype(np.int64)
     codes = code[row, :, at]  # (n, b)
     reads, present = codes[:, 1:], place >= 0

@@ -1,7 +1,7 @@
 """Compact abstract syntax trees of tensor programs (CDMPP, section 4).
 
 A program is a tree of loops whose leaves are the statements that compute and store. Trees are kept
-as flat arrays in pre-order, one entry a node; how deep a node lies says whose child it is.
+as flat arrays in pre-order, one entry a node; a node's depth says whose child it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Forest:
         depth: (n,) int16, 0 for a node without a parent; a tree may have several of them.
         kind: (n,) int8, ``SERIAL`` to ``LEAF``.
         extent: (n,) int32, iterations of a loop, 1 for a leaf.
-        unroll: (n,) int16, the most steps that the compiler is told to unroll inside, 0 if none.
+        unroll: (n,) int16, the most steps that the compiler may unroll inside, 0 if none.
         row: (n,) int16, which row of its program's features a leaf has, :data:`NO_ROW` for none
             and for loops.
         starts: (trees,) int64, the first node of each tree.
