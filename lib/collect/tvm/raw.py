@@ -143,9 +143,8 @@ def read(place: Path) -> Measured:
         metadata = json.loads(arrays.pop("about").item())
         measured = Measured(place, metadata, arrays.pop("hash"), arrays)
     if not isinstance(metadata, dict) or not metadata.keys() >= REQUIRED:
-        raise DataError(
-            place, "about", "too little", f"an object with {', '.join(sorted(REQUIRED))}"
-        )
+        expected = f"an object with {', '.join(sorted(REQUIRED))}"
+        raise DataError(place, "about", "too little", expected)
     if len(measured.hash):
         _check_times(measured)
         if metadata["phase"] not in REPEATING:

@@ -11,9 +11,9 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz
 
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
-writes. TVM makes programs of it, in an environment of its own, and runs it once to see that it computes the
-same; nothing is timed. Without flags they are those that make search would measure first, so that
-what is predicted is the network as it is deployed.
+writes. TVM makes programs of it, in an environment of its own, and runs it once to see that it
+computes the same; nothing is timed. Without flags they are those that make search would measure
+first, so that what is predicted is the network as it is deployed.
 """
 
 from __future__ import annotations
