@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.programs.settings import RANDOM_PARTS
+from lib.programs.settings import RANDOM_PARTS, ProgramCollection
 from lib.programs.task import networks_of
 from lib.ranking.folds import FoldSettings, folds_of
 
@@ -27,15 +27,7 @@ TEST_TENTH = RANDOM_PARTS - 1
 Pairs = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
-class SplitSettings(FoldSettings, Protocol):
-    """The settings that it depends on."""
-
-    @property
-    def split(self) -> str:
-        """``networks``, ``random`` or ``processors``."""
-
-
-def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Pairs]:
+def sides_of_fold(cache: Cache, fold: int, settings: ProgramCollection) -> dict[str, Pairs]:
     """The pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:

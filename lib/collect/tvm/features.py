@@ -43,11 +43,6 @@ def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
     return [table.numpy() for table in _extractor.extract_from(context, candidates)]
 
 
-def tree_of(module: IRModule) -> Forest:
-    """The loops of a scheduled module around its stores, see :class:`Walked`."""
-    return Walked(module).tree
-
-
 class Walked:
     """The loops of a scheduled module around its stores.
 

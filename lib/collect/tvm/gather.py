@@ -54,13 +54,6 @@ class Gathered:
         return list(self.devices).index(name)
 
 
-def same_outputs(measured: raw.Measured) -> np.ndarray:
-    """(programs,) whether a program computes on every device what most programs of its file do."""
-    check = measured.arrays["check"]
-    middle = np.median(check, (0, 1))
-    return np.all([same(one, middle) for one in check], axis=0)
-
-
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     """All rows, of the programs that were joined with their features and compute the same.
 
@@ -90,7 +83,9 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
 def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str, float]) -> None:
     """The rows of one raw file and of its repetitions."""
     phase, turn, task = (measured.metadata[key] for key in ("phase", "round", "task"))
-    joined, agree = measured.arrays["joined"], same_outputs(measured)
+    joined, check = measured.arrays["joined"], measured.arrays["check"]
+    middle = np.median(check, (0, 1))  # what most programs of the file compute
+    agree = np.all([same(one, middle) for one in check], axis=0)
     gathered.dropped["features and tree disagree"] += int((~joined).sum())
     gathered.dropped["another output"] += int((joined & ~agree).sum())
     usable = np.flatnonzero(joined & agree)

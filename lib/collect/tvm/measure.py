@@ -81,7 +81,10 @@ class Bench:
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
-            "devices": [[set_of(name), compiler.mcpu_of(name)] for name in self.devices],
+            "devices": [
+                [instruction_sets()[-1] if name == NATIVE else name, compiler.mcpu_of(name)]
+                for name in self.devices
+            ],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -101,7 +104,8 @@ class Bench:
             limit=LIMIT_SECONDS,
             footprint=footprint,
         )
-        job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        job = {"task": task, "round": turn, "phase": phase, "measured_at": now}
         place = raw.path(self.work, phase, turn, task)
         return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
@@ -164,16 +168,6 @@ def give_up(place: Path, error: Exception) -> None:
     """Note why a job cannot be done; it may be of TVM or LLVM, whatever its kind."""
     reason = " ".join(str(error).split())[:500]
     write_json(place.with_suffix(raw.FAILED), {"error": reason})
-
-
-def set_of(device: str) -> str:
-    """The set of instructions of a device."""
-    return instruction_sets()[-1] if device == NATIVE else device
-
-
-def now() -> str:
-    """The time, as ISO 8601 in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def main() -> None:

@@ -84,9 +84,11 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
         )
 
     plain = pl.concat([old.named("unscheduled"), new.named("unscheduled")])
+    called = pl.concat([new.named("networks"), old.named("networks")])  # the newer's counts stay
+    called = called.unique(["network", "task"], keep="first").sort("network", "task")
     tables = {
         "tasks": tasks,
-        "networks": numbered(_networks(old.named("networks"), new.named("networks"))),
+        "networks": numbered(called),
         "programs": numbered(programs.drop("program", "new", "row")),
         "latencies": numbered(_latencies(old, new, programs)),
         "unscheduled": numbered(
@@ -103,12 +105,6 @@ def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
     split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
     return tasks.with_columns(split=split.otherwise("split"))
-
-
-def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of networks in either dataset; counts are those of the newer."""
-    known = pl.concat([new, old]).unique(["network", "task"], keep="first")
-    return known.sort("network", "task")
 
 
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:

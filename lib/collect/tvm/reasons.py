@@ -43,7 +43,9 @@ def _reason(error: BaseException) -> str:
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     message = in_one_line(error)
     if "data-dependent" in message:
-        places = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+        others = (sys.prefix, sys.base_prefix, str(Path(__file__).parent), "<")  # no user's code
+        stack = traceback.extract_tb(error.__traceback__)
+        places = [place for place in stack if not place.filename.startswith(others)]
         line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
         return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
     if missing := UNSUPPORTED.search(message):
@@ -51,9 +53,3 @@ def _reason(error: BaseException) -> str:
     nodes = [frame.f_locals.get("node") for frame in frames]
     steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
     return ": ".join([*steps[-1:], message[:MOST_WORDS]])
-
-
-def _is_users(path: str) -> bool:
-    """Return whether code is of neither Python's packages nor ours."""
-    ours = str(Path(__file__).parent)
-    return not path.startswith((sys.prefix, sys.base_prefix, ours, "<"))

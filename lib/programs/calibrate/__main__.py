@@ -49,9 +49,8 @@ from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.calibrate.fit import Tune, error_of, fit
 from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
-from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
+from lib.programs.calibrate.tuning import Source, Tune, error_of, fit, tuned, tuned_by_cmd
 from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, left_out, sides_of_fold
 from lib.programs.inputs import (

@@ -1,33 +1,104 @@
-"""Networks trained further for one device, by programs that were measured there.
+"""A predictor corrected for a device: by a factor on its predictions, or networks trained further.
 
-By default that is what reads the device, with programs of it alone: a thousand programs teach what
-is different on a device, and would spoil what many more have taught of programs. ``cmd`` is the way
-of CDMPP (section 5.3): all of a network is trained, with the new programs and those that it has
-learned from, and the Central Moment Discrepancy keeps latent representations on the devices
-that it knows and on the new one alike (equation 7).
+By default, only the layers that read the device are trained, and only by programs that were
+measured on it: a thousand programs show what is different on a device, and would spoil what many
+more have shown of programs. ``cmd`` is the way of CDMPP (section 5.3): all of a network is trained,
+by the new programs and those that it has learned from, and the Central Moment Discrepancy keeps
+latent representations on the devices that it knows and on the new one alike (equation 7).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lib.programs.devices import predicted_seconds
 from lib.programs.inputs import Programs, batches_of, device_features
-from lib.programs.losses import LATENCY_LOSSES, relative_of_logarithms
+from lib.programs.losses import LATENCY_LOSSES, STEEPEST, relative_of_logarithms
 from lib.programs.settings import ProgramCollection
+from lib.scoring.trained import Ensemble
 
+SHIFTS = np.linspace(-1, 1, 401)  # of logarithms, that are tried around their middle
+PARTS = 5  # of the tasks, each predicted by a predictor that was fitted to the others
 STEPS = 20  # of a pass
 RISING = 0.1  # share of the steps until the largest learning rate is reached
 PASSES, RATE, BATCH = 10, 5e-4, 96
 RELATIVE = 0.5  # of the loss; the rest pulls what is far off
 MOMENTS, NARROWEST = 5, 1e-6  # of the discrepancy; of the support that it is divided by
 CMD_PASSES, CMD_RATE, ALPHA = 5, 1e-4, 1.0  # of the paper's way; what its discrepancy counts
+Tune = Callable[[int, nn.Module, Programs], nn.Module]  # of fold, network, programs to learn from
+
+
+def fit(
+    ensemble: Ensemble,
+    programs: Programs,
+    device: Mapping[str, Any],
+    tune: Tune,
+    always: bool = False,
+) -> dict[str, Any]:
+    """The factor, errors before and after, and whether networks are to be tuned.
+
+    They are if that does better than the factor; of tuning, the error is that of the first network
+    alone. As in training, where a prediction is :data:`STEEPEST` too large, it pulls no further:
+    else a few programs that are predicted far too slow would draw all others down.
+
+    Errors after are of programs whose tasks nothing was fitted to.
+
+    Args:
+        ensemble: the predictor.
+        programs: with (n, 1) seconds on the device.
+        device: as the data have devices.
+        tune: how a network is trained further.
+        always: tune without a comparison.
+    """
+    truth = np.log(programs.seconds[:, 0])
+    gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
+    (fold, network), *_ = ensemble.networks.items()
+    times, tunes = gap.copy(), gap.copy()
+    for held in parts_of(programs.task):
+        if held.all():  # one task alone: nothing else says anything of it
+            continue
+        times[held] += best_factor(gap[~held], STEEPEST)
+        trained = {fold: tune(fold, network, programs.some(~held))}
+        part = predicted_seconds(replace(ensemble, networks=trained), programs.some(held), device)
+        tunes[held] = np.log(part) - truth[held]
+    better = always or error_of(tunes, STEEPEST) < error_of(times, STEEPEST)
+    return {
+        "factor": 1.0 if better else float(f"{np.exp(best_factor(gap, STEEPEST)):.4g}"),
+        "before": round(error_of(gap), 4),
+        "after": round(error_of(tunes if better else times), 4),
+        "tunes": better,
+    }
+
+
+def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
+    """The number that, added to logarithms that are off by (n,) ``gap``, makes the relative error
+    least, however far they are off; ``most`` as in :func:`error_of`.
+    """
+    middle = float(np.median(gap))
+    costs = [error_of(gap - middle + shift, most) for shift in SHIFTS]
+    return float(SHIFTS[int(np.argmin(costs))]) - middle
+
+
+def error_of(gap: np.ndarray, most: float = np.inf) -> float:
+    """Mean relative error of logarithms that are off by ``gap``.
+
+    A prediction that is too large by more than ``most`` counts as if it were by that.
+    """
+    return float(np.abs(np.expm1(np.minimum(gap, most))).mean())
+
+
+def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
+    """(n,) bool of the programs of a part of the tasks, part by part; ``PARTS`` at most."""
+    place = np.unique(task, return_inverse=True)[1]
+    for part in range(min(PARTS, int(place.max()) + 1)):
+        yield place % PARTS == part
 
 
 @dataclass(frozen=True, eq=False)

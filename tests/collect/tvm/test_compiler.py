@@ -21,7 +21,7 @@ from tvm import s_tir, te, tirx
 
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.features import Walked, disagreement, features, tree_of
+from lib.collect.tvm.features import Walked, disagreement, features
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plan import bundled, eligible, network_path, tasks_of
 from lib.files.artifacts import read_json, write_json
@@ -83,7 +83,7 @@ def test_features_are_those_that_tvm_publishes(scheduled):
 
 
 def test_a_tree_is_the_loops_around_the_stores(scheduled):
-    tree = tree_of(scheduled)
+    tree = Walked(scheduled).tree
     (table,) = features([scheduled])
     assert disagreement(tree, table) is None
     # The initial store lies in the loops of the product: two leaves, one of them with features.
