@@ -89,7 +89,7 @@ def _move_own_threads(cores: set[int], scheduling: tuple[int, os.sched_param]) -
 
 
 def _numbers(folder: str) -> list[int]:
-    """The processes or threads that a folder of /proc lists."""
+    """Return the processes or threads that a folder of /proc lists."""
     return [int(path.name) for path in Path(folder).iterdir() if path.name.isdigit()]
 
 

@@ -27,12 +27,12 @@ Message = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def file_name(network: str) -> str:
-    """A network's name as a file's."""
+    """Return a network's name as a file's."""
     return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
 
 
 def last_words(code: int, errors: str) -> str:
-    """Why the half that has TVM ended, in one line.
+    """Return in one line why the process with TVM has ended.
 
     Args:
         code: its exit code; below 0, the signal that ended it.
@@ -65,7 +65,7 @@ def send(
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """The next message; ``None`` if there is none any more.
+    """Return the next message; ``None`` if there is none any more.
 
     Raises:
         DataError: it is no message, or was cut short.

@@ -25,7 +25,7 @@ ADVICE, BLEND_ADVICE = "run 03_infer.py again", "run 04_ensemble.py again"
 
 
 def nearest(mean: pl.Expr, variance: pl.Expr) -> pl.Expr:
-    """Seconds whose expected relative error is least, by what networks predict.
+    """Return seconds whose expected relative error is least, by what networks predict.
 
     If the logarithm of a latency is normal, exp(mean - variance) minimizes the expectation of
     |predicted / measured - 1|, since it is the median of latencies that are weighted by 1/latency.
@@ -61,7 +61,7 @@ def _check_times(path: Path, table: pl.DataFrame, names: Iterable[str], advice: 
 
 
 def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
-    """The predictions of one fold, in the order of ``KEYS``.
+    """Return the predictions of one fold, in the order of ``KEYS``.
 
     Args:
         path: the parquet.

@@ -158,7 +158,7 @@ class Tuning:
             print(f"tune: trial {trial.number}: {said}", flush=True)
 
     def train(self, values: Mapping[str, Any], seed: int) -> float:
-        """The mean validation metric of the folds that stage 2 trains with some values.
+        """Return the mean validation metric of the folds that stage 2 trains with some values.
 
         Raises:
             UserError: stage 2 failed; it has its last line.
@@ -194,8 +194,8 @@ class Tuning:
         return statistics.fmean(found)
 
     def compared(self) -> list[tuple[float, float]]:
-        """Values on other seeds, of the settings as they are and of the best: the best of many
-        trials is the best partly by luck."""
+        """Return values on other seeds, of the settings as they are and of the best: the best of
+        many trials is the best partly by luck."""
         best = self.study.best_trial
         if best.params == self.usual:
             return []
@@ -248,7 +248,7 @@ class Tuning:
         return text + "".join(f", {value:.{DIGITS}f} as it is" for value in known[:1])
 
     def report(self, seeds: list[tuple[float, float]]) -> str:
-        """The account for a terminal."""
+        """Return the account for a terminal."""
         shown = {
             name: f"{value:.4g}" if isinstance(value, float) else str(value)
             for name, value in self.study.best_trial.params.items()
@@ -266,7 +266,7 @@ class Tuning:
 
 
 def ended(study: Study) -> list[FrozenTrial]:
-    """Trials that came to an end, whether to a value or not."""
+    """Return trials that came to an end, whether to a value or not."""
     return study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED))
 
 
@@ -285,7 +285,7 @@ def distributions(settings: Settings, space: Mapping[str, Search]) -> dict[str, 
 
 
 def name_of(settings: Settings, space: Mapping[str, Search], data: Any, folds: int) -> str:
-    """The name of a search: values of trials compare only within one of these."""
+    """Return the name of a search: values of trials compare only within one of these."""
     fixed = {name: value for name, value in described(settings).items() if name not in space}
     searched = {name: dataclasses.asdict(search) for name, search in space.items()}
     contents = {"fixed": fixed, "searched": searched, "data": data, "folds": folds}

@@ -101,7 +101,7 @@ class _Points:
         return sizes, reduces
 
     def value(self, value: Any) -> np.ndarray:
-        """(1 + l,) of an index; 0 of what is read from a buffer."""
+        """Return (1 + l,) of an index; 0 of what is read from a buffer."""
         kind = type(value).__name__
         if kind == "Var":
             return self.values.get(hash(value), self.first)
@@ -113,7 +113,7 @@ class _Points:
         return self.value(value.value) if kind == "Cast" else self.first
 
     def access(self, buffer: Any, indices: Sequence[Any], inside: int) -> Access:
-        """A load or a store; of very many dimensions the inner dimensions."""
+        """Return a load or a store; of very many dimensions the inner dimensions."""
         rows = np.array([self.value(index) for index in indices] or [self.first])[-DIMENSIONS:]
         shape = np.array([_number(x) for x in buffer.shape] or [1], np.int64)[-DIMENSIONS:]
         return Access(np.abs(rows[:, 1:] - rows[:, :1]), shape, _bytes(str(buffer.dtype)), inside)

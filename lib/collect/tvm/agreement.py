@@ -42,12 +42,12 @@ def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
 
 
 def same(checks: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """(n,) whether programs compute what is expected, such as what the unscheduled one does."""
+    """Return (n,) whether programs compute what is expected, as the unscheduled one does."""
     return (np.abs(checks - expected) <= OUTPUTS * np.abs(expected[0]) + 1e-30).all(1)
 
 
 def varied(values: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-    """Values; random numbers for an array of equal ones, on which most programs agree."""
+    """Return values, with random numbers for an array of equal ones, on which most agree."""
     generator = np.random.default_rng(seed)
     return [
         generator.uniform(0.1, 1, array.shape).astype(array.dtype)

@@ -56,7 +56,7 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
         self.talk.tell("measured", {"task": hash_of(context.mod)}, arrays)
 
     def predict(self, context, candidates) -> np.ndarray:
-        """(n,) the best time ever predicted over each candidate's; 0 without a prediction."""
+        """Return (n,) the best predicted time over each candidate's; 0 without a prediction."""
         task, arrays = hash_of(context.mod), described([candidate.sch for candidate in candidates])
         logs = self.talk.tell("predict", {"task": task}, arrays)["logs"]
         self.best[task] = min(self.best.get(task, np.inf), np.nanmin(logs, initial=np.inf))
@@ -95,7 +95,7 @@ def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
 def trained(
     device: str, outputs: Path = Path("outputs"), python: Path = ROOT / PYTHON, **settings: str
 ) -> PredictorModel:
-    """The trained predictor, corrected by what is measured, for a tuner in this process.
+    """Return the trained predictor, corrected by what is measured, for a tuner in this process.
 
     Args:
         device: instruction set, or a device's whole name.

@@ -35,7 +35,7 @@ class Gathered:
     rounding: float = 0.0  # the largest error of a feature in half precision
 
     def device(self, metadata: dict[str, Any], instructions: str, mcpu: str) -> int:
-        """The number of a device, which measures networks as they are deployed."""
+        """Return the number of a device, which measures networks as they are deployed."""
         words = metadata["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
         short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
         name = f"{short}.{mcpu}.{metadata['threads']}t"
@@ -55,7 +55,7 @@ class Gathered:
 
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
-    """All rows, of the programs that were joined with their features and compute the same.
+    """Return all rows, of the programs that were joined with their features and compute the same.
 
     Args:
         work: the work folder.

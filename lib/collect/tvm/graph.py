@@ -53,7 +53,7 @@ class Graph:
 
 
 def graph_of(network: Imported) -> Graph:
-    """The data-flow graph of a network.
+    """Return the data-flow graph of a network.
 
     Raises:
         UserError: something in it is no call of a tensor program that has features, or there is
@@ -99,7 +99,7 @@ def graph_of(network: Imported) -> Graph:
 
 
 def without(graph: Graph, dropped: Collection[int]) -> Graph:
-    """A graph without some tasks: what waited for their calls waits for what those waited for."""
+    """Return a graph without some tasks: who waited for their calls waits for what they did."""
     remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
     calls: list[Call] = []
     places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
@@ -118,14 +118,14 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
 
 
 def only_constants(graph: Graph) -> set[int]:
-    """The tasks that store nothing but constants: TVM has no features of those."""
+    """Return the tasks that store nothing but constants: TVM has no features of those."""
     return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
 
 
 def _traffic(
     value: relax.Call, parameters: Sequence[relax.Var], task: IRModule
 ) -> tuple[tuple[tuple[int, int], ...], int]:
-    """``reads`` and ``writes`` of a call; ``parameters`` are the network's weights and inputs."""
+    """Return ``reads`` and ``writes`` of a call; ``parameters`` are weights and inputs."""
     writes = _bytes_of(task["main"].params[-1])
     most = max(4 * int(tvm.s_tir.analysis.estimate_tir_flops(task)), writes)
     read = [

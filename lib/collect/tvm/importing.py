@@ -75,7 +75,7 @@ class Imported:
 
 
 def imported(network: Network, deployed: bool = False) -> Imported:
-    """A network as fused functions that compute what it computes.
+    """Return a network as fused functions that compute what it computes.
 
     Args:
         network: which.
@@ -107,7 +107,7 @@ def imported(network: Network, deployed: bool = False) -> Imported:
 
 
 def fused(module: IRModule, deployed: bool = False) -> IRModule:
-    """A relax module as fused functions; what depends on weights alone has its own function."""
+    """Return a module as fused functions; what depends on weights alone is its own function."""
     passes = relax.transform
     with SCHEDULE_TARGET:
         return tvm.ir.transform.Sequential(
@@ -152,7 +152,7 @@ def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple
 
 
 def arrays_of(result) -> tuple[np.ndarray, ...]:
-    """The arrays of what a function of TVM returns: a tensor, or several."""
+    """Return the arrays of what a function of TVM returns: a tensor, or several."""
     if isinstance(result, tvm.runtime.Tensor):
         return (result.numpy(),)
     return tuple(array for part in result for array in arrays_of(part))

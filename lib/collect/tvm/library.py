@@ -32,7 +32,7 @@ print([result.numpy() for result in network({inputs})])
 def compiled(
     module: IRModule, values: Sequence[np.ndarray], device: str, threads: int = 1
 ) -> VMExecutable:
-    """A network whose main function takes the inputs alone: the weights are inside.
+    """Return a network whose main function takes the inputs alone: the weights are inside.
 
     Args:
         module: ``main``, its programs, and what packs the weights, if anything does.
@@ -51,14 +51,14 @@ def compiled(
 
 
 def runner(library: VMExecutable, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """A run of a network on some inputs."""
+    """Return a run of a network on some inputs."""
     main = relax.VirtualMachine(library, tvm.cpu(0))["main"]
     tensors = [tvm.runtime.tensor(array) for array in inputs]
     return lambda: main(*tensors)
 
 
 def _only(module: IRModule, name: str) -> IRModule:
-    """A function and what it calls."""
+    """Return a function and what it calls."""
     used = relax.analysis.all_global_vars(module[name])
     return IRModule({name: module[name], **{v: module[v] for v in used if v.name_hint != name}})
 

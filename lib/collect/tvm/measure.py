@@ -110,7 +110,7 @@ class Bench:
         return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
     def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """A job's programs; those of its file, if that is there."""
+        """Return a job's programs; those of its file, if that is there."""
         if phase == "plain":
             return [compiler.Scheduled(task, "", module)]
         first = raw.path(self.work, raw.REPEATING.get(phase, phase), turn, task)
@@ -123,7 +123,7 @@ class Bench:
         ]
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """The programs of one round, none of them in another one that is in this folder.
+        """Return the programs of one round, none of them in another one that is in this folder.
 
         Those of a search are drawn at random, and so are those of the first round. Later ones
         descend from the fastest that are there, as what is deployed does, as far as there are
@@ -145,7 +145,7 @@ class Bench:
         return programs + sampler.distinct(self.settings.programs - len(programs), seen)
 
     def visit(self, pending: list[Pending]) -> list[Pending]:
-        """One reading of all; what is complete is written, the rest returned."""
+        """Read all once; write the jobs that are complete, and return the rest."""
         left = []
         for job in pending:
             try:

@@ -31,12 +31,12 @@ class Dataset:
     devices: list[dict[str, Any]]
 
     def programs(self) -> pl.DataFrame:
-        """Programs by the hashes of their tasks, with their row numbers."""
+        """Return programs by the hashes of their tasks, with their row numbers."""
         hashes = self.tables["tasks"]["task"].gather(self.tables["programs"]["task"])
         return self.tables["programs"].with_columns(task=hashes).with_row_index("row")
 
     def named(self, table: str) -> pl.DataFrame:
-        """A table by the names of tasks and devices instead of their numbers."""
+        """Return a table by the names of tasks and devices instead of their numbers."""
         frame = self.tables[table]
         if "device" in frame:
             names = pl.Series([d["name"] for d in self.devices], dtype=pl.String)
@@ -47,7 +47,7 @@ class Dataset:
 
 
 def dataset_of(data: Programs) -> Dataset:
-    """A dataset that was read."""
+    """Return a dataset that was read."""
     nodes = pl.DataFrame({name: getattr(data.forest, name) for name in COLUMNS})
     leaves = pl.DataFrame({name: data.features[:, k] for k, name in enumerate(FEATURES)})
     position = pl.Series("position", data.position.astype(np.int16))
@@ -75,7 +75,7 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
     programs = pl.concat(sources).sort("task", "new", "row").with_row_index("program")
 
     def numbered(frame: pl.DataFrame) -> pl.DataFrame:
-        """Names of tasks and devices as their numbers."""
+        """Return names of tasks and devices as their numbers."""
         small = {"task": (task_number, pl.Int16), "device": (device_number, pl.Int8)}
         return frame.with_columns(
             pl.col(name).replace_strict(numbers, return_dtype=dtype)
@@ -100,7 +100,7 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
 
 
 def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """The tasks of both datasets: of the test if either says so, else in the split they had."""
+    """Return the tasks of both: of the test if either says so, else in the split they had."""
     tested = pl.concat([old, new]).filter(pl.col("split") == "test")["task"].unique()
     tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
     split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
@@ -108,7 +108,7 @@ def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
-    """A row for each program on a device; two different readings are those of two processes."""
+    """Return a row a program and device; two different readings are those of two processes."""
     sides = []
     for dataset in (old, new):
         place = dataset.programs().join(programs.select("program", *KEY), on=KEY)
@@ -127,7 +127,7 @@ def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFra
 
 
 def _ragged(table: str, old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the programs, one after the other."""
+    """Return the rows of the programs, one after the other."""
     counts = programs[RAGGED[table]].to_numpy().astype(np.int64)
     first = np.zeros(len(programs), np.int64)
     shift = 0

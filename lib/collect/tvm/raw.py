@@ -41,8 +41,8 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
 
 
 def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
-    """Trees, features and schedules of programs, as arrays; where the first two disagree, a program
-    is not ``joined``, and its features are zeros.
+    """Return trees, features and schedules of programs; where the first two disagree, a program is
+    not ``joined``, and its features are zeros.
 
     Args:
         programs: TVM's modules, or schedules.
@@ -112,16 +112,16 @@ class Measured:
         return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
 
     def forest(self) -> Forest:
-        """The trees of the programs."""
+        """Return the trees of the programs."""
         starts = np.cumsum(self.arrays["nodes"]) - self.arrays["nodes"]
         return Forest(*(self.arrays[name] for name in COLUMNS), starts.astype(np.int64))
 
     def tables(self) -> list[np.ndarray]:
-        """The features of each program, (leaves, 164) float32."""
+        """Return the features of each program, (leaves, 164) float32."""
         return np.split(self.arrays["features"], np.cumsum(self.arrays["leaves"])[:-1])
 
     def patterns(self) -> list[np.ndarray]:
-        """The access patterns of each program, (leaves, 98) float16."""
+        """Return the access patterns of each program, (leaves, 98) float16."""
         return np.split(self.accesses, np.cumsum(self.arrays["leaves"])[:-1])
 
 
@@ -154,7 +154,7 @@ def read(place: Path) -> Measured:
 
 
 def _check_times(measured: Measured) -> None:
-    """Every program has readings on every device."""
+    """Raise a DataError unless every program has readings on every device."""
     shape = len(measured.metadata["devices"]), len(measured.hash)
     for name, ndim in (("seconds", 3), ("check", 3)):
         array = measured.arrays.get(name, np.zeros(0))

@@ -19,7 +19,7 @@ UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
 
 
 def place_of(node: Any) -> str:
-    """An operator and the layer that it belongs to, for people."""
+    """Return an operator and the layer that it belongs to, for people."""
     operator = str(getattr(node, "target", node)).removeprefix("aten.").partition(".")[0]
     stack = [*getattr(node, "meta", {}).get("nn_module_stack", {}).values()]
     path, kind = stack[-1] if stack else ("", "")

@@ -61,7 +61,7 @@ def _scaled(graph: Graph, values: Node, scale: Node, shape: list[int]) -> Node:
 
 
 def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
-    """The bias less the mean as scaled."""
+    """Return the bias less the mean as scaled."""
     shift = graph.call_function(_aten.mul.Tensor, (mean, scale))
     if bias is None:
         return graph.call_function(_aten.neg.default, (shift,))
@@ -69,7 +69,7 @@ def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
 
 
 def _attention(graph: Graph, node: Node) -> Node:
-    """Attention in its parts (Vaswani et al. 2017, equation 1)."""
+    """Return attention in its parts (Vaswani et al. 2017, equation 1)."""
     queries, keys, values = node.args[:3]
     scale = node.kwargs.get("scale") or queries.meta["val"].shape[-1] ** -0.5
     queries = graph.call_function(_aten.mul.Scalar, (queries, scale))

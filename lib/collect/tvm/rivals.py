@@ -44,7 +44,7 @@ def rivals(
 
 
 def onnx_runtime(network: Imported) -> Callable[[], Any]:
-    """A session of ONNX Runtime on one thread."""
+    """Return a session of ONNX Runtime on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -58,7 +58,7 @@ def onnx_runtime(network: Imported) -> Callable[[], Any]:
 
 
 def onnx_file(network: Imported, folder: Path) -> Path:
-    """A network as an ONNX file in a folder."""
+    """Return a network as an ONNX file in a folder."""
     module, inputs = network.built
     path = folder / "network.onnx"
     if isinstance(module, ModelProto):

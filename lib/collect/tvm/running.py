@@ -41,7 +41,7 @@ MORE, DONE = b"+", b"."  # what a child answers: whether there is more to read
 
 
 def clock_on(core: int | None, realtime: bool = False) -> Clock:
-    """A clock on a core; on no core in particular without one."""
+    """Return a clock on a core; on no core in particular without one."""
     library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
     place = Anywhere() if core is None else TimingCore(core, realtime=realtime)
     return Clock(place, library, os.getpid())
@@ -108,7 +108,7 @@ class Batch:
         return True
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """(devices * programs,) seconds, the fastest reading of each, and (devices * programs, 2)
+        """Return (n,) seconds of n = devices * programs, the fastest reading of each, and (n, 2)
         fingerprints of what they compute; NaN of programs that do not run."""
         rows = np.full((len(self.devices) * len(self.modules), 3), np.nan)
         if self.running:
@@ -209,7 +209,7 @@ def time_programs(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
 def readings(
     runs: Mapping[str, Callable[[], Any]], clock: Clock, visits: int = VISITS
 ) -> dict[str, list[float]]:
-    """(visits,) seconds of a run of each of some networks, which take turns."""
+    """Return (visits,) seconds of a run of each of some networks, which take turns."""
     numbers = {}
     for name, run in runs.items():
         run()
@@ -226,5 +226,5 @@ def readings(
 
 
 def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
-    """Seconds of a run of each; the fastest reading counts."""
+    """Return seconds of a run of each; the fastest reading counts."""
     return {name: min(taken) for name, taken in readings(runs, clock).items()}

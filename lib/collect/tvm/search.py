@@ -125,7 +125,7 @@ class Search:
         context.post_tuning()
 
     def model(self, talk: Talk) -> Any:
-        """A new cost model."""
+        """Return a new cost model."""
         kind = self.args.cost_model
         if kind == PREDICTOR:
             return PredictorModel(talk)
@@ -137,7 +137,7 @@ class Search:
 
 
 def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResult]:
-    """Measured times as MetaSchedule has them; NaN is of a program that is of no use."""
+    """Return times as MetaSchedule has them; NaN is of a program that is of no use."""
     why = "does not run in time, or computes something else"
     return [
         meta_schedule.runner.RunnerResult(*(([taken], None) if taken == taken else (None, why)))
@@ -146,7 +146,7 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
 
 
 def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
-    """A network whose functions have the fastest schedules of the database."""
+    """Return a network whose functions have the fastest schedules of the database."""
     change = relax.transform
     with database.target, database.tvm:
         module = change.MetaScheduleApplyDatabase()(module)
@@ -239,7 +239,7 @@ def jobs_of(network: Imported, task: str) -> list[tuple[IRModule, str, int, Sequ
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = Parser(prog="python -m lib.collect.tvm.search", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")

@@ -106,7 +106,7 @@ def from_torch(
     inputs: tuple,
     deployed: bool = False,
 ) -> Source:
-    """A network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
+    """Return a network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
 
     Raises:
         UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
@@ -135,11 +135,11 @@ def from_torch(
 
 
 def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
-    """A program of ``torch.export``; ``module`` computes what it is to compute."""
+    """Return a program of ``torch.export``; ``module`` computes what it is to compute."""
     from tvm.relax.frontend.torch import from_exported_program
 
     def steps() -> Source:
-        """The same with all results."""
+        """Return the same with all results."""
         longer = _with_all_results(exported)
         return _exported(name, longer, longer.module(), inputs)
 
@@ -161,13 +161,13 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:
-    """The tensors of nested tuples, in their order."""
+    """Return the tensors of nested tuples, in their order."""
     leaves = torch.utils._pytree.tree_leaves(nested)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _with_all_results(exported: ExportedProgram) -> ExportedProgram:
-    """The program, changed so that its results are those of all its steps."""
+    """Return the program, changed so that its results are those of all its steps."""
     longer = exported  # a copy would rename its arguments
     steps = [
         node

@@ -38,7 +38,7 @@ Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task
 
 
 def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray]:
-    """Programs of each task, and (n,) which task each is of; a task without one is its own."""
+    """Return programs of each task, and (n,) tasks of these; a task without one is its own."""
     programs: list[Scheduled] = []
     owner: list[int] = []
     for number, task in enumerate(graph.tasks):
@@ -49,7 +49,7 @@ def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray
 
 
 def tuned_programs(graph: Graph, database: Path) -> tuple[list[Scheduled], np.ndarray]:
-    """Each task under the fastest schedule of a tuning database, see :func:`programs_of`.
+    """Return each task under the fastest schedule of a tuning database, see :func:`programs_of`.
 
     Tasks of which it has none stay as they are, which is how TVM compiles them.
 
@@ -107,7 +107,7 @@ def write_network(
 def _programs(
     network: Network, drawn: Drawn, database: Path | None
 ) -> tuple[Graph, list[Scheduled], np.ndarray]:
-    """A network's graph as it is deployed, its programs, and (n,) which task each is of.
+    """Return a network's graph as it is deployed, its programs, and (n,) which task each is of.
 
     A tuning database is that of a search, or somebody's own of the network as it is.
     """
@@ -121,7 +121,7 @@ def _programs(
 
 
 def _worth_timing(network: Network, deployed: bool) -> Graph:
-    """A network's graph without what only writes constants, which takes next to no time."""
+    """Return a network's graph without what only writes constants, which takes next to no time."""
     graph = graph_of(imported(network, deployed))
     return without(graph, only_constants(graph))
 

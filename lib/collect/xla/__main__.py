@@ -33,7 +33,7 @@ COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no 
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = Parser(prog="python -m lib.collect.xla", description=__doc__)
     add = parser.add_argument
     add("--output", type=Path, default=Path("outputs/collect"))

@@ -47,7 +47,7 @@ class Copy(NamedTuple):
 
 
 def drawn(rng: np.random.Generator) -> Copy:
-    """A copy: out of row-major order or into it, mostly."""
+    """Return a copy: out of row-major order or into it, mostly."""
     low, high = ELEMENTS
     while True:
         rank = int(rng.choice(list(RANKS), p=list(RANKS.values())))
@@ -61,7 +61,7 @@ def drawn(rng: np.random.Generator) -> Copy:
 
 
 def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
-    """Copies of one program and their microseconds; those that are no kernel are left out."""
+    """Yield copies of one program and their microseconds; those that are no kernel are left out."""
     import jax  # late: it reads the environment
     from jax.experimental.layout import Format, Layout
     from jax.sharding import SingleDeviceSharding

@@ -56,7 +56,7 @@ class Measurement:
         return constrained(self.program.path, self.module, self.nodes, features).SerializeToString()
 
     def compile(self, configuration: np.ndarray, search: int) -> Compiled | None:
-        """A configuration, compiled and verified."""
+        """Return a configuration, compiled and verified."""
         if (configuration < 0).all():  # which is compiled already
             made: Compiled | None = self.bench.first
         else:

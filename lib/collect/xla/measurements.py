@@ -77,7 +77,7 @@ class Measurements:
 
 
 def read_raw(path: Path) -> list[Measurements]:
-    """The searches of a raw file, but for empty searches.
+    """Return the searches of a raw file, but for empty searches.
 
     Raises:
         DataError: it is not such a file.

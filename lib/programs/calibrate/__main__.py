@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
-    """A cache of programs measured here; those that are there are not timed again.
+    """Return a cache of programs measured here; those that are there are not timed again.
 
     Raises:
         UserError: with the message of the collector, if it fails.
@@ -137,7 +137,7 @@ def calibrated(  # longer: its arguments
     results: Path,
     weights: str,
 ) -> dict[str, Any]:
-    """One of this processor's devices: what is known of it, its factor, and the errors.
+    """Return one of this processor's devices: what is known of it, its factor, and the errors.
 
     Networks that were tuned are written to the calibration's folder.
 
@@ -189,13 +189,13 @@ def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]
 
 
 def on_one(programs: Programs, number: int) -> Programs:
-    """The programs that were measured on one device, by its number, with (n, 1) seconds."""
+    """Return the programs that were measured on one device, by its number, with (n, 1) seconds."""
     seconds = programs.seconds[:, [number]]
     return replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
 
 
 def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) -> dict[str, Any]:
-    """The errors on a device of the data, of networks of the test, as if it were a new one.
+    """Return the errors on a device of the data, of networks of the test, as if it were a new one.
 
     Raises:
         UserError: every fold has learned from its processor, or it has too few tasks.
@@ -237,7 +237,7 @@ def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) 
 
 
 def cache_sizes(folder: Path) -> dict[str, float]:
-    """KiB of the caches that hold data, as devices have them; those of Linux's ``folder``."""
+    """Return KiB of the caches that hold data, as Linux's ``folder`` has them."""
     sizes = dict.fromkeys(CACHES, 0.0)
     for cache in sorted(folder.glob("index*")):
         texts = {name: (cache / name).read_text().strip() for name in ("level", "type", "size")}
@@ -248,7 +248,7 @@ def cache_sizes(folder: Path) -> dict[str, float]:
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:
-    """A row a device: errors before and after, of tasks that nothing was fitted to."""
+    """Return a row a device: errors before and after, of tasks that nothing was fitted to."""
     rows = [
         [
             device["name"],
@@ -262,7 +262,7 @@ def as_text(devices: list[dict[str, Any]]) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")

@@ -39,7 +39,7 @@ def networks_to_measure(cache: Cache, count: int) -> list[str]:
 
 
 def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
-    """At most so many networks, sorted, that call many of some tasks; picked by most new ones."""
+    """Return at most so many networks, sorted, each picked as it calls most new tasks."""
     left = {task: {*networks} for task, networks in called.items()}
     picked: list[str] = []
     while left and len(picked) < most:
@@ -53,7 +53,7 @@ def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
 def kmeans_tasks(  # longer: one algorithm of the paper
     rows: np.ndarray, first: np.ndarray, count: int, seed: int
 ) -> np.ndarray:
-    """Algorithm 1 of CDMPP: a task for each cluster of programs, the largest cluster first.
+    """Return a task for each cluster of programs, the largest cluster first: algorithm 1 of CDMPP.
 
     The algorithm leaves open what the features are and how they are scaled. Programs have
     different numbers of leaves, so that each is one row of pooled features; columns are brought to
@@ -96,7 +96,7 @@ def kmeans_tasks(  # longer: one algorithm of the paper
 
 
 def standardized(rows: np.ndarray) -> np.ndarray:
-    """(n, features) float32 of zero mean and unit variance, without columns that do not vary.
+    """Return (n, features) float32 of zero mean and unit variance; constant columns go.
 
     Where none does, there is one of zeros.
     """

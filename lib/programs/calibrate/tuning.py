@@ -42,7 +42,7 @@ def fit(
     tune: Tune,
     always: bool = False,
 ) -> dict[str, Any]:
-    """The factor, errors before and after, and whether networks are to be tuned.
+    """Return the factor, errors before and after, and whether networks are to be tuned.
 
     They are if that does better than the factor; of tuning, the error is that of the first network
     alone. As in training, where a prediction is :data:`STEEPEST` too large, it pulls no further:
@@ -78,8 +78,8 @@ def fit(
 
 
 def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
-    """The number that, added to logarithms that are off by (n,) ``gap``, makes the relative error
-    least, however far they are off; ``most`` as in :func:`error_of`.
+    """Return the number that, added to logarithms that are off by (n,) ``gap``, makes the relative
+    error least, however far they are off; ``most`` as in :func:`error_of`.
     """
     middle = float(np.median(gap))
     costs = [error_of(gap - middle + shift, most) for shift in SHIFTS]
@@ -87,7 +87,7 @@ def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
 
 
 def error_of(gap: np.ndarray, most: float = np.inf) -> float:
-    """Mean relative error of logarithms that are off by ``gap``.
+    """Return the mean relative error of logarithms that are off by ``gap``.
 
     A prediction that is too large by more than ``most`` counts as if it were by that.
     """
@@ -95,7 +95,7 @@ def error_of(gap: np.ndarray, most: float = np.inf) -> float:
 
 
 def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
-    """(n,) bool of the programs of a part of the tasks, part by part; ``PARTS`` at most."""
+    """Yield (n,) bool of the programs of a part of the tasks, part by part; ``PARTS`` at most."""
     place = np.unique(task, return_inverse=True)[1]
     for part in range(min(PARTS, int(place.max()) + 1)):
         yield place % PARTS == part
@@ -115,7 +115,7 @@ class Source:
 
 
 def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> nn.Module:
-    """A copy of a network, trained further; in evaluation mode. The same on every call.
+    """Return a copy of a network, trained further; in evaluation mode. The same on every call.
 
     Args:
         network: of the predictor.
@@ -145,7 +145,7 @@ def tuned_by_cmd(
     source: Source,
     settings: ProgramCollection,
 ) -> nn.Module:
-    """A copy of a network, trained further as the paper does it; as :func:`tuned`.
+    """Return a copy of a network, trained further as the paper does it; as :func:`tuned`.
 
     A step has three batches: source programs with their latencies, programs with latencies on the
     device, and source programs as they would be there, whose latencies nobody knows.
@@ -180,7 +180,7 @@ def tuned_by_cmd(
 
 
 def central_moment_discrepancy(source: Tensor, target: Tensor, moments: int = MOMENTS) -> Tensor:
-    """Equation 6, of the first ``moments`` moments: a number that is 0 for equal moments.
+    """Return equation 6, of the first ``moments`` moments: it is 0 for equal moments.
 
     The equation divides the j-th moment by |b - a| to the power of j, where ``a`` and ``b`` are the
     joint support of both distributions, and does not say how to find it. Here it is that of the
@@ -211,7 +211,7 @@ def _trained(
     steps: int,
     losses: Callable[[], Iterator[Tensor]],
 ) -> nn.Module:
-    """A network after a step on each loss; ``layers`` of it are trained."""
+    """Return a network after a step on each loss; ``layers`` of it are trained."""
     optimizer = torch.optim.AdamW(layers.parameters(), lr=rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps + 1, pct_start=RISING
@@ -229,7 +229,7 @@ def _trained(
 def drawn(
     counts: np.ndarray, size: int, steps: int, generator: np.random.Generator
 ) -> Sequence[tuple[np.ndarray, float]]:
-    """``steps`` batches of one number of leaves each, in passes over (n,) programs.
+    """Draw ``steps`` batches of one number of leaves each, in passes over (n,) programs.
 
     Returns:
         Numbers of programs, and what their mean loss counts, so that all programs count alike:

@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")

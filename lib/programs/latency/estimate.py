@@ -72,7 +72,7 @@ def estimate(
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
 
     def replayed(factor: float) -> Timeline:
-        """The graph, if programs take so many times what is predicted."""
+        """Return the graph, if programs take so many times what is predicted."""
         return replay(
             [
                 Node(factor * float(seconds[task]), after, gap=between)
@@ -86,7 +86,7 @@ def estimate(
 
 
 def costs(estimated: Estimate) -> list[dict[str, Any]]:
-    """A row a task, the task that costs most in all its calls first."""
+    """Return a row a task, the task that costs most in all its calls first."""
     network, counts = estimated.network, estimated.network.counts
     total = float(counts @ estimated.seconds)
     order = np.argsort(-(counts * estimated.seconds), kind="stable")
@@ -105,7 +105,7 @@ def costs(estimated: Estimate) -> list[dict[str, Any]]:
 
 
 def as_json(estimated: Estimate) -> dict[str, Any]:
-    """All that is known, for machines; times are in seconds."""
+    """Return all that is known, for machines; times are in seconds."""
     low, middle, high = map(_rounded, estimated.latency)
     return {
         "network": estimated.network.name,
@@ -130,7 +130,7 @@ def as_json(estimated: Estimate) -> dict[str, Any]:
 
 
 def as_text(estimated: Estimate) -> str:
-    """The programs that cost most, and the latency, for people."""
+    """Return the programs that cost most, and the latency, for people."""
     rows = [
         [
             task["operators"],
@@ -156,7 +156,7 @@ def as_text(estimated: Estimate) -> str:
 
 
 def compared(estimates: Sequence[Estimate]) -> str:
-    """A network on several devices, the fastest first, for people."""
+    """Return a network on several devices, the fastest first, for people."""
     rows, order = [], sorted(estimates, key=lambda estimated: estimated.latency[1])
     first = order[0]
     for estimated in order:

@@ -154,7 +154,7 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
 
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
-    """(n,) logarithms of seconds of a message's programs, NaN of programs that cannot be read."""
+    """Return (n,) logarithms of a message's programs' seconds, NaN where one cannot be read."""
     joined = message[1]["joined"].astype(bool)
     logs = np.full(len(joined), np.nan)
     if joined.any():
@@ -170,7 +170,7 @@ def learn(scorer: Scorer, message: Message) -> None:
 
 
 def programs_of(message: Message) -> Programs:
-    """The programs of a message, those that can be read."""
+    """Return the programs of a message, those that can be read."""
     metadata, arrays = message
     owner = np.zeros(len(arrays["joined"]), np.int64)
     return described_programs(Path("message"), arrays, [metadata["task"]], owner)
@@ -226,7 +226,7 @@ def started(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
     which = line.add_mutually_exclusive_group(required=True)
     which.add_argument("--network", help="a name, file.py:function, file.onnx or file.pt2")

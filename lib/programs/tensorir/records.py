@@ -158,7 +158,7 @@ def read_programs(root: Path) -> Programs:
 
 
 def table_path(root: Path, name: str) -> Path:
-    """Path of a table."""
+    """Return the path of a table."""
     return root / f"{name}.parquet"
 
 
@@ -173,18 +173,18 @@ def is_general(device: Mapping[str, Any]) -> bool:
 
 
 def first_operator(operators: str) -> str:
-    """The first of a task's operators, which are joined by underscores, such as ``conv2d``."""
+    """Return the first of a task's operators, such as ``conv2d``; underscores join them."""
     matched = OPERATOR.match(operators)
     return matched[0] if matched else operators
 
 
 def table_of_accesses(patterns: np.ndarray) -> pl.DataFrame:
-    """The table ``accesses`` of the (leaves, 98) access patterns of all programs."""
+    """Return the table ``accesses`` of the (leaves, 98) access patterns of all programs."""
     return pl.DataFrame({name: patterns[:, k] for k, name in enumerate(accesses.COLUMNS)})
 
 
 def _accesses(root: Path, leaves: int) -> np.ndarray:
-    """(leaves, 98) float16; unknown if there is no such table."""
+    """Return (leaves, 98) float16; unknown if there is no such table."""
     path = table_path(root, ACCESSES)
     if not path.exists():
         return accesses.unknown(leaves)

@@ -65,14 +65,14 @@ class Forest:
         return nodes[np.lexsort((self.row[nodes], self.tree_of_node[nodes]))]
 
     def tree(self, k: int) -> Forest:
-        """The ``k``-th tree alone."""
+        """Return the ``k``-th tree alone."""
         stop = self.starts[k + 1] if k + 1 < len(self) else self.nodes
         part = slice(self.starts[k], stop)
         return Forest(*(getattr(self, name)[part] for name in COLUMNS), np.zeros(1, np.int64))
 
 
 def from_nodes(nodes: Sequence[tuple[int, int, int, int, int]]) -> Forest:
-    """One tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
+    """Return one tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
     table = np.array(nodes, np.int64).reshape(-1, len(COLUMNS))
     columns = (table[:, k].astype(dtype) for k, dtype in enumerate(COLUMNS.values()))
     return Forest(*columns, np.zeros(1, np.int64))
@@ -112,8 +112,8 @@ def fault(forest: Forest) -> tuple[str, str] | None:
 
 
 def positions(forest: Forest) -> np.ndarray:
-    """The ordering vectors: where each leaf with features stands in the pre-order sequence of its
-    program, in which a mark follows each leaf. (The published code has one after each node.)
+    """Return the ordering vectors: the place of each leaf with features in the pre-order sequence
+    of its program, in which a mark follows each leaf. (The published code has one after each node.)
 
     Returns:
         (leaves,) int64, in the order of :attr:`Forest.leaves`.
@@ -125,7 +125,7 @@ def positions(forest: Forest) -> np.ndarray:
 
 
 def loop_nests(tree: Forest) -> Iterator[list[int]]:
-    """For each leaf with features the loops around it, outermost first, as node numbers."""
+    """Yield the loops around each leaf with features, outermost first, as node numbers."""
     around: list[list[int]] = []
     path: list[int] = []
     for node in range(tree.nodes):
