@@ -54,14 +54,6 @@ class Sizes:
 PAPER = Sizes(164, 11, 4, 2048, (716, 985, 985, 985), 69, (930, 930, 930))
 
 
-def sizes_of(settings: ProgramSettings) -> Sizes:
-    """Return the sizes that settings want."""
-    if settings.paper:
-        return PAPER
-    c = settings.channels
-    return Sizes(c, settings.layers, settings.heads, 2 * c, (), c, (2 * c, 2 * c))
-
-
 @dataclass(frozen=True)
 class ProgramBatch(OnDevice):
     """b programs of l leaves each, on d devices.
@@ -188,7 +180,10 @@ class Cdmpp(nn.Module):
 
     def __init__(self, settings: ProgramSettings):
         super().__init__()
-        sizes, dropout = sizes_of(settings), settings.dropout
+        c, dropout = settings.channels, settings.dropout
+        sizes = Sizes(c, settings.layers, settings.heads, 2 * c, (), c, (2 * c, 2 * c))
+        if settings.paper:
+            sizes = PAPER
         self.labels = LabelTransform(settings.label_transform)
         self.encoder = LeafEncoder(
             sizes.channels, sizes.layers, sizes.heads, sizes.hidden, dropout, settings.positional
