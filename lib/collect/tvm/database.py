@@ -106,7 +106,9 @@ class TuningDatabase:
 
     def measured(self, task: IRModule) -> list[float]:
         """Return seconds of a task's programs as they were measured; NaN where one failed."""
-        number = self._number(task)
+        workload = str(self.files.commit_workload(task).as_json()[0])
+        known = (self.folder / WORKLOADS).read_text().splitlines()
+        number = [json.loads(line)[0] for line in known].index(workload)  # its line
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
         records = [line[1] for line in lines if line[0] == number and self._fits(line[1][2])]
         return [_seconds(record[1]) for record in records]
@@ -115,13 +117,6 @@ class TuningDatabase:
         """Return the programs of a task that run, fastest first, with their seconds."""
         records = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
         return [(run.as_measure_candidate().sch, _seconds(run.run_secs)) for run in records]
-
-    def _number(self, task: IRModule) -> int:
-        """Return a task's line among the workloads."""
-        workload = self.files.commit_workload(task).as_json()
-        lines = (self.folder / WORKLOADS).read_text().splitlines()
-        numbers = [k for k, line in enumerate(lines) if json.loads(line)[0] == str(workload[0])]
-        return numbers[0]
 
 
 def _name(record: meta_schedule.database.TuningRecord) -> tuple[str, str, str]:

@@ -102,9 +102,12 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
         sizes = len(tables[k]), tree.nodes
         gathered.programs.append((gathered.tasks[task], str(measured.hash[k]), turn, *sizes))
     gathered.dates.append(measured.metadata["measured_at"])
-    repeated = [_repeated(work, p, measured) for p in raw.REPEATING if raw.REPEATING[p] == phase]
     second: dict[str, np.ndarray] = {}
-    for repetition in filter(None, repeated):
+    for again in (name for name, first_phase in raw.REPEATING.items() if first_phase == phase):
+        path = raw.path(work, again, turn, task)
+        repetition = raw.read(path) if path.exists() else None
+        if repetition is None or not np.array_equal(repetition.hash, measured.hash):
+            continue
         if _clock(repetition) == _clock(measured):
             devices = [instructions for instructions, _ in repetition.metadata["devices"]]
             second |= zip(devices, repetition.fastest, strict=True)
@@ -115,15 +118,6 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
 
 def _clock(measured: raw.Measured) -> tuple[str, int]:
     return measured.metadata["processor"], measured.metadata["threads"]
-
-
-def _repeated(work: Path, phase: str, measured: raw.Measured) -> raw.Measured | None:
-    """Return another process's readings of the same programs, if there are any."""
-    path = raw.path(work, phase, measured.metadata["round"], measured.metadata["task"])
-    if not path.exists():
-        return None
-    repetition = raw.read(path)
-    return repetition if np.array_equal(repetition.hash, measured.hash) else None
 
 
 def _latencies(

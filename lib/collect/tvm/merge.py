@@ -67,7 +67,11 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
     """Return a dataset with the programs, tasks and latencies of both."""
     names = {d["name"] for d in old.devices}
     devices = old.devices + [d for d in new.devices if d["name"] not in names]
-    tasks = _tasks(old.tables["tasks"], new.tables["tasks"])
+    both = pl.concat([old.tables["tasks"], new.tables["tasks"]])
+    tested = both.filter(pl.col("split") == "test")["task"].unique()  # by either
+    split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
+    tasks = both.unique("task", keep="first").sort("task")
+    tasks = tasks.with_columns(split=split.otherwise("split"))
     task_number = {task: k for k, task in enumerate(tasks["task"])}
     device_number = {d["name"]: k for k, d in enumerate(devices)}
     added = new.programs().join(old.programs(), on=KEY, how="anti")
@@ -97,14 +101,6 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
         **{table: _ragged(table, old, new, programs) for table in RAGGED},
     }
     return Dataset(tables, devices)
-
-
-def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """Return the tasks of both: of the test if either says so, else in the split they had."""
-    tested = pl.concat([old, new]).filter(pl.col("split") == "test")["task"].unique()
-    tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
-    split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
-    return tasks.with_columns(split=split.otherwise("split"))
 
 
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:

@@ -146,23 +146,17 @@ def read(place: Path) -> Measured:
         expected = f"an object with {', '.join(sorted(REQUIRED))}"
         raise DataError(place, "about", "too little", expected)
     if len(measured.hash):
-        _check_times(measured)
+        shape = len(metadata["devices"]), len(measured.hash)
+        for name in ("seconds", "check"):
+            array = arrays.get(name, np.zeros(0))
+            if array.ndim != 3 or array.shape[:2] != shape:
+                raise DataError(place, name, array.shape, f"{shape} of devices and programs")
+        readings = arrays["seconds"][..., 1:]
+        if not (readings > 0).any(-1).all() or (arrays["seconds"] <= 0).any():
+            raise DataError(place, "seconds", "no time of a program", "positive seconds")
+        if not (arrays.get("reference", np.zeros(0)) > 0).any():
+            raise DataError(place, "reference", "no time", "positive seconds")
         if metadata["phase"] not in REPEATING:
             programs = {"hash": measured.hash, "accesses": measured.accesses}
             check_described(place, measured.arrays | programs)
     return measured
-
-
-def _check_times(measured: Measured) -> None:
-    """Raise a DataError unless every program has readings on every device."""
-    shape = len(measured.metadata["devices"]), len(measured.hash)
-    for name, ndim in (("seconds", 3), ("check", 3)):
-        array = measured.arrays.get(name, np.zeros(0))
-        if array.ndim != ndim or array.shape[:2] != shape:
-            raise DataError(measured.path, name, array.shape, f"{shape} of devices and programs")
-    readings = measured.arrays["seconds"][..., 1:]
-    if not (readings > 0).any(-1).all() or (measured.arrays["seconds"] <= 0).any():
-        raise DataError(measured.path, "seconds", "no time of a program", "positive seconds")
-    reference = measured.arrays.get("reference", np.zeros(0))
-    if not (reference > 0).any():
-        raise DataError(measured.path, "reference", "no time", "positive seconds")

@@ -95,7 +95,11 @@ class Batch:
         while self.running:
             if not self.child:
                 self._start()
-            answer = self._answer_of_child()
+            try:
+                self.line.send(b"?")
+                answer = self.line.recv(1)
+            except ConnectionError:  # the child has ended
+                answer = b""
             if answer == DONE:
                 self._end()
             if answer:
@@ -132,14 +136,6 @@ class Batch:
             traceback.print_exc()
         finally:
             os._exit(1)
-
-    def _answer_of_child(self) -> bytes:
-        """Return the child's answer to a visit; nothing if it has ended."""
-        try:
-            self.line.send(b"?")
-            return self.line.recv(1)
-        except ConnectionError:
-            return b""
 
     def _end(self) -> None:
         """End the child."""
