@@ -39,8 +39,8 @@ def root(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("model", ["tgraph-plus", "tgraph"])
-def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model):
+@pytest.mark.parametrize(("model", "hardware"), [("tgraph-plus", "cpu"), ("tgraph", "tpu")])
+def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model, hardware):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     tiny = [word for word in TINY_FLAGS if word not in ("--model", "tgraph")]
     for line in (
@@ -51,6 +51,7 @@ def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model
     ):
         script, *flags = line.split()
         given = ["--data", str(root / "data"), "--outputs", str(tmp_path), "--model", model]
+        given += ["--hardware", hardware]
         words = [script, "--collection", COLLECTION, *given, *tiny, *flags]
         monkeypatch.setattr(sys, "argv", words)
         runpy.run_path(str(REPOSITORY / script), run_name="__main__")

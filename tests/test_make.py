@@ -309,9 +309,7 @@ def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(
 
 def test_models_for_which_torch_scatter_adds_up():
     found = {(kind, name): model.scatter for kind in MODELS for name, model in MODELS[kind].items()}
-    anywhere = {
-        (kind, name) for kind in ("layout", "tile") for name in ("gst", "gat", "partitioning")
-    }
+    anywhere = {("layout", name) for name in ("gst", "gat", "partitioning")}
     assert {key for key, where in found.items() if where == "any"} == anywhere
     on_gpus = {("layout", "tgraph"), ("layout", "tgraph-plus"), ("tile", "tile")}
     assert {key for key, where in found.items() if where == "gpu"} == on_gpus

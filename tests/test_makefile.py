@@ -43,8 +43,9 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def run(made, tmp_path):
-    """A function that makes in a copy of it."""
+    """A function that makes in a copy of it, whose raw files stage 1 has looked at."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    assert worked(make_in(tmp_path)) == []
     return lambda *arguments, **variables: make_in(tmp_path, *arguments, **variables)
 
 

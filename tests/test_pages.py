@@ -64,6 +64,7 @@ def write(page: str, tree: Path) -> None:
         if language == "diff":
             apply(text, path)
         elif language == "python":
+            path.parent.mkdir(exist_ok=True)
             path.write_text(f"{path.read_text()}\n\n{text}" if path.exists() else text)
 
 

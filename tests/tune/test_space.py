@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lib.settings import COLLECTIONS, MODELS, settings_for
-from lib.settings.base import wanted_range
+from lib.settings.base import TrainedSettings, wanted_range
 from lib.settings.file import read_settings, write_settings
 from lib.settings.search import Search, space_of
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -20,8 +20,9 @@ from tests.builders import CPU_LAYOUTS, tiny_settings
 EVERY = [
     settings_for(collection, dataset, {"model": model})
     for collection, kind in COLLECTIONS.items()
-    for model in MODELS[kind]
+    for model, settings in MODELS[kind].items()
     for dataset in (TPUGRAPHS, CPU_LAYOUTS)
+    if issubclass(settings, TrainedSettings) and dataset.hardware in settings.hardware_of
 ]
 NAMES = [f"{one.collection}-{one.model}-{one.epochs}" for one in EVERY]
 
