@@ -90,12 +90,6 @@ def linear(**changes):
     return {name: tensor for name, tensor in weights.items() if tensor is not None}
 
 
-def test_weights_of_a_file():
-    network = torch.nn.Linear(3, 2)
-    tensor_file.load_into(network, "a", linear())
-    assert torch.equal(network.weight, torch.ones(2, 3))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

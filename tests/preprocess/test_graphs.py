@@ -85,12 +85,6 @@ def test_zero_padding_becomes_minus_one(raw):
     assert (found[:, 2:] == -1).all()
 
 
-def test_unlabelled(raw):
-    unlabelled = LayoutGraph(**{**vars(raw), "config_runtime": np.zeros(40, np.int64)})
-    assert not compress(unlabelled, "test", 1).labelled
-    assert compress(raw, "train", 1).labelled
-
-
 def test_a_graph_without_configurations(raw):
     nothing = {
         "node_config_feat": raw.node_config_feat[:0],
@@ -113,16 +107,6 @@ def test_the_cache_of_a_root(root, tmp_path):
     assert table["source_nodes"].to_list() == [30] * 5
     assert table["source_configurations"].to_list() == [20] * 5
     assert Cache(tmp_path / "cache").names("test") == ["test_0.v1.0"]
-
-
-def test_worker_processes_change_nothing(root, tmp_path):
-    for jobs in (1, 2):
-        cache_at(tmp_path / str(jobs), root, jobs=jobs)
-    names = sorted(path.name for path in (tmp_path / "1").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "2").iterdir())
-    for name in names:
-        one, two = ((tmp_path / jobs / name).read_bytes() for jobs in ("1", "2"))
-        assert one == two, name
 
 
 def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):

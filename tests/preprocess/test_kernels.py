@@ -9,7 +9,7 @@ import pytest
 
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.files.errors import DataError, UserError
+from lib.files.errors import UserError
 from lib.preprocess.collection import RawFile, write_cache
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.schema_pb2 import TuningData
@@ -68,11 +68,6 @@ def test_a_kernel_that_is_in_two_files(tmp_path):
     with pytest.raises(UserError, match=r"b\.pb: graph fusion\.1 is in another file too"):
         cached(tmp_path, *paths)
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_protobuf_without_kernels(tmp_path):
-    with pytest.raises(DataError, match=r"none\.pb: modules: found no measured kernel"):
-        cached(tmp_path, tuning(tmp_path / "none.pb", "fusion.1", runs=1))
 
 
 def test_the_cache_depends_on_the_files_alone(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import UserError
-from lib.scoring.candidates import Request, candidates_in, slot_ranks, with_drawn
+from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
 from lib.tpugraphs.program import Program, read_program
@@ -96,11 +96,6 @@ def test_a_program_with_few_layouts_has_no_more(tmp_path):
     assert 2 < one_count(drawn) <= (2 * 6 + 1) * (2 + 1) * (2 * 6 + 1) * (6 + 1)
 
 
-def test_operands_of_a_module_are_in_their_order(tmp_path):
-    """Edges of the features are not."""
-    assert slot_ranks(hlo(tmp_path)) == [(3, 2, 3), (0, 3, 0)]
-
-
 def stand_in(folder: Path, script: str) -> Path:
     """A script that is called in place of a Python with JAX."""
     path = folder / "python"
@@ -122,14 +117,6 @@ def test_the_clocks_word_on_some_configurations(tmp_path):
         np.array([1, 7, 1, 1, 1])
     )
     assert "fastest" not in Timings({3: None}, 1010, 0.0).summary(np.ones(5))
-
-
-@pytest.mark.parametrize(("gain", "noise", "within"), [(1.103, 0.08, True), (1.103, 0.02, False)])
-def test_a_difference_that_may_be_chance_is_called_so(gain, noise, within):
-    timings = Timings({7: 1_000_000, 3: None}, round(gain * 1e6), noise)
-    assert (timings.within_noise(7), timings.within_noise(3)) == (within, None)
-    assert timings.words(7).endswith(", within noise") == within
-    assert (", within noise" in timings.summary(np.ones(8))) == within
 
 
 def test_a_configuration_that_ends_xla_loses_its_own_time_alone(tmp_path):

@@ -204,12 +204,6 @@ def test_bundled_and_official_rows_do_not_mix(outputs):
         merge([collection(LAYOUT, CPU_LAYOUTS), collection(TILE, TPUGRAPHS)])
 
 
-def test_nothing_to_merge(tmp_path):
-    done = run_merge(tmp_path, "--partial")
-    assert done.returncode == 2
-    assert "no collection has a submission yet" in done.stderr
-
-
 @pytest.mark.parametrize("text", ["", "ID,Configs\na,0\n", "ID,TopConfigs\n\xff"])
 def test_a_file_that_is_no_submission(tmp_path, text):
     (tmp_path / "a.csv").write_bytes(text.encode("latin1"))
@@ -232,18 +226,6 @@ def test_rows_are_checked_and_scored_by_kind(count, data):
         check_entry(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
     with pytest.raises(DataError):
         check_entry(Path("a"), "tile:xla:g", best[:-1], count)
-
-
-def test_another_models_submission_is_another_file(tmp_path):
-    own, other = (
-        find_collection(LAYOUT, tmp_path, tmp_path, model).file for model in (None, "gst")
-    )
-    assert own == submission_of(tmp_path, LAYOUT) == submission_of(tmp_path, LAYOUT, "tgraph-plus")
-    assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
-    tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
-    assert tile == tmp_path / "tile-xla@gst" / "submission.csv"
-    tile = find_collection("tile-xla", tmp_path, tmp_path, "tgraph").file
-    assert tile == tmp_path / "tile-xla" / "submission.csv"  # has no such model
 
 
 def test_where_a_submission_of_a_model_or_an_experiment_is():

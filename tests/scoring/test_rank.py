@@ -289,21 +289,6 @@ def test_what_cannot_be_ranked(folds, program, tmp_path):
         load_ensemble(folder, COLLECTION, MODEL)
 
 
-@pytest.mark.parametrize(
-    ("about", "field"),
-    [
-        ({"tau": "0.5"}, "tau"),
-        ({"data": 3}, "data"),
-        ({"temperature": True}, "temperature"),
-    ],
-)
-def test_a_fold_about_something_else(folds, about, field):
-    folder, networks = folds
-    write_fold(folder, 0, networks[0], **{"tau": 0.3, **about})
-    with pytest.raises(DataError, match=rf"fold_0/last\.safetensors: {field}: found"):
-        load_ensemble(folder, COLLECTION, MODEL)
-
-
 @pytest.fixture
 def kernel_folds(tmp_path):
     """Two trained folds of the network of tiles, and what they score of a kernel."""

@@ -56,15 +56,6 @@ def test_what_is_there_is_read(tmp_path):
     assert len(root.measurements("tile-xla")) == len(root.programs("tile-xla")) == 0
 
 
-def test_runtimes_of_any_numbers(tmp_path):
-    root = DataRoot(tmp_path, tmp_path)
-    for dtype in (pl.Int32, pl.UInt64, pl.Float32, pl.Float64):
-        cast("runtime", dtype).write_parquet(tmp_path / "measurements.parquet")
-        found = root.measurements(COLLECTION)["runtime"]
-        assert found.to_list() == [10, 11, 12, 50, 49, 48]
-        assert found.dtype == (pl.Int64 if dtype.is_integer() else pl.Float64)
-
-
 BAD = {  # name: (table, column that is named, what is found there)
     "runtime: null": (with_cell("runtime", None), "runtime", "an empty cell"),
     "runtime: zero": (with_cell("runtime", 0), "runtime of b", "0"),

@@ -74,11 +74,6 @@ def test_settings_as_they_are_are_in_the_space(chosen):
         assert made.keys() & {"channels", "layers", "blocks"}
 
 
-def test_nothing_is_searched_that_paths_go_by():
-    for chosen in EVERY:
-        assert not {*chosen.cache_depends_on, "collection", "model"} & set(space_of(chosen))
-
-
 def test_a_search_is_called_by_all_that_its_values_depend_on():
     chosen = tiny_settings()
     space = space_of(chosen)

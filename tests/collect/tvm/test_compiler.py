@@ -17,7 +17,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 import torch
 import tvm
 from torch import nn
-from tvm import s_tir, te, tirx
+from tvm import s_tir, te
 
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
@@ -25,8 +25,6 @@ from lib.collect.tvm.features import Walked, disagreement, features, tree_of
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plan import bundled, eligible, network_path, tasks_of
 from lib.files.artifacts import read_json, write_json
-from lib.files.errors import UserError
-from lib.programs.tensorir.accesses import COLUMNS, columns
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
 
@@ -107,27 +105,6 @@ def test_a_statement_is_how_its_loops_move_its_buffers(scheduled):
     }
     assert found.domains[:2].tolist() == [512, 512] and found.domains[5] == 512
     assert (found.needed, found.conditions) == (512.0**3, 0)
-
-
-def test_a_buffer_is_kept_inside_the_loops_around_all_that_uses_it():
-    """An intermediate that is computed row by row; a condition of a padded load."""
-    a = te.placeholder((16, 16), name="a")
-    padded = te.compute(
-        (18, 16), lambda i, j: tirx.if_then_else(tirx.all(i >= 1, i < 17), a[i - 1, j], 0.0), "p"
-    )
-    result = te.compute((16, 16), lambda i, j: padded[i, j] + padded[i + 2, j], "r")
-    schedule = s_tir.Schedule(te.create_prim_func([a, result]))
-    schedule.compute_at(schedule.get_sblock("p"), schedule.get_loops(schedule.get_sblock("r"))[0])
-    walked = Walked(schedule.mod)
-    pad, add = (walked.statement(row) for row in (0, 1))
-    assert [one.inside for one in pad.accesses] == [1, -1]
-    assert [one.inside for one in add.accesses] == [-1, 1]
-    assert pad.conditions == 1 and add.conditions == 0
-    assert pad.conditional.tolist() == [True, True, False]  # row, three rows around it, column
-    assert pad.extent.tolist() == [16, 3, 16] and pad.needed == 18 * 16
-    names = ("repeated", "output_bytes")
-    found = columns([pad])[0][[COLUMNS.index(one) for one in names]]
-    np.testing.assert_allclose(found, np.log2([768 / 288, 3 * 16 * 4]), rtol=1e-3)
 
 
 def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
@@ -242,24 +219,6 @@ def decisions(schedule: s_tir.Schedule) -> dict[str, str]:
     parallel = [inputs[1] for about, inputs in noted if "meta_schedule.parallel" in about]
     found = {str(step): str(decision) for step, decision in drawn}
     return found | {f"parallel {k}": str(extent) for k, extent in enumerate(parallel)}
-
-
-def test_programs_that_do_not_run_are_left_out(work):
-    root, task = work
-    job = benched(root).prepare("main", 7, task)
-    job.batch.visit()
-    del job.batch.running[4]  # the second program on the second device
-    job.batch.readings.seconds = np.delete(job.batch.readings.seconds, 4, 0)
-    job.batch.readings.checks = np.delete(job.batch.readings.checks, 4, 0)
-    job.write()
-    found = raw.read(job.place)
-    job.place.unlink()
-    assert found.hash.tolist() == [job.programs[k].hash for k in (0, 2)]
-    wanted = job.batch.readings.seconds[[0, 2, 3, 4]].reshape(2, 2, -1)
-    np.testing.assert_array_equal(found.arrays["seconds"], wanted)
-    job.batch.running = [4]
-    with pytest.raises(UserError, match="no program of it"):
-        job.write()
 
 
 @pytest.mark.parametrize(("phase", "better"), [("main", True), ("main", False), ("plain", True)])

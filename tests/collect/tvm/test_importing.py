@@ -206,9 +206,3 @@ def test_an_onnx_file_that_cannot_be_read_is_told(tmp_path, sizes, batch, said):
     with pytest.raises(UserError) as error:
         graph_of(imported(named(path, batch)))
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
-
-
-def test_what_is_no_onnx_file_is_told(tmp_path):
-    (tmp_path / "a.onnx").write_bytes(b"\x08\xff nothing")
-    with pytest.raises(UserError, match=r"a\.onnx: onnx cannot read it: "):
-        named(str(tmp_path / "a.onnx"), None).build()

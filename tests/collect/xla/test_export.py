@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lib.collect.xla.export import assign_splits, export, raw_files
 from lib.collect.xla.measurements import read_raw
-from lib.files.errors import DataError, UserError
+from lib.files.errors import DataError
 from lib.tpugraphs.dataset import read_dataset
 from lib.tpugraphs.npz import read_layout
 from tests.collect.xla.builders import NODES, collection, write_raw
@@ -173,12 +173,6 @@ def test_splits_are_of_whole_families_and_never_change(programs, data):
         assert not before or more[source, program] in before, "no family comes into two splits"
 
 
-def test_a_typical_collection_has_everything():
-    programs = [("xla", f"f{k % 20}.v{k}") for k in range(60)]
-    splits = list(assign_splits(programs, {}).values())
-    assert (splits.count("test"), splits.count("valid")) == (12, 6)
-
-
 def test_raw_files_are_read(tmp_path):
     arrays = write_raw(tmp_path / "xla" / "net.a.b.npz", random=6, genetic=4)
     (tmp_path / "xla" / ".partial-0123456789ab-b.program.npz").write_bytes(b"PK")
@@ -211,13 +205,6 @@ def test_a_broken_raw_file_is_an_error(tmp_path, changes):
     write_raw(tmp_path / "a.npz", **changes)
     with pytest.raises(DataError, match=r"a\.npz"):
         read_raw(tmp_path / "a.npz")
-
-
-def test_it_refuses_to_replace_what_it_did_not_make(tmp_path):
-    write_raw(tmp_path / "raw" / "xla" / "a.program.npz")
-    (tmp_path / "data" / "npz" / "layout").mkdir(parents=True)
-    with pytest.raises(UserError, match="not written by this command"):
-        export(tmp_path / "raw", tmp_path / "data")
 
 
 def test_command_line(tmp_path):

@@ -60,15 +60,6 @@ def test_a_prediction_does_not_depend_on_its_batch(network):
         torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
 
 
-def test_the_tree_counts_only_with_its_encoding(network):
-    one = batch(4)
-    moved = dataclasses.replace(one, position=one.position + 7)
-    plain = build(dataclasses.replace(TINY, positional=False))
-    with torch.inference_mode():
-        assert not torch.allclose(network(one), network(moved), atol=1e-6)
-        assert torch.equal(plain(one), plain(moved))
-
-
 @settings(max_examples=15)
 @given(first=st.lists(st.integers(0, 500), min_size=2, max_size=6, unique=True))
 def test_the_order_of_a_tree_survives(first):

@@ -18,7 +18,6 @@ from lib.programs.tensorir.records import (
     ACCESSES,
     KEYS,
     TABLES,
-    first_operator,
     read_programs,
     table_path,
 )
@@ -172,15 +171,6 @@ def test_another_dataset_json_is_told(root, text):
     told(root, "dataset.json")
 
 
-def test_more_leaves_than_the_columns_type_holds_are_counted(tmp_path):
-    write_work(tmp_path / "work", tasks=25, rounds=1)
-    export(tmp_path / "work", tmp_path / "root")
-    data = read_programs(tmp_path / "root")
-    assert data.starts[-1] > 127  # of a signed byte, which each program's number fits
-    change(tmp_path / "root", "programs", leaves=pl.col("leaves").cast(pl.Int8))
-    np.testing.assert_array_equal(read_programs(tmp_path / "root").starts, data.starts)
-
-
 def test_a_root_without_access_patterns_is_read_and_says_that_they_are_unknown(tmp_path):
     root = write_root(tmp_path / "root")
     assert not (read_programs(root).accesses == accesses.UNKNOWN).any()
@@ -197,17 +187,3 @@ def test_access_patterns_that_cannot_be_are_told(tmp_path, change):
     write_parquet(change(pl.read_parquet(path)), path)
     with pytest.raises(DataError, match=r"accesses\.parquet: (rows|accesses)"):
         read_programs(root)
-
-
-@pytest.mark.parametrize(
-    ("operators", "first"),
-    [
-        ("conv2d10_add8", "conv2d"),
-        ("matmul_add_gelu", "matmul"),
-        ("layer_norm3", "layer_norm"),
-        ("avg_pool2d_x", "avg_pool2d"),
-        ("0", "0"),
-    ],
-)
-def test_operators_are_the_first_of_a_task(operators, first):
-    assert first_operator(operators) == first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import chain
 
 import numpy as np
@@ -84,11 +83,3 @@ def test_arrays_that_are_no_trees_are_told(name):
     getattr(one, column)[node] = value
     found = fault(one)
     assert found is not None and found[0] == at and what in found[1]
-
-
-def test_a_program_without_nodes_is_told():
-    one = tree(FUSED)
-    assert fault(dataclasses.replace(one, starts=np.array([0, 9])))[0] == "nodes"
-    assert fault(dataclasses.replace(one, starts=np.array([], np.int64)))[0] == "nodes"
-    assert fault(dataclasses.replace(one, starts=np.array([0, 3])))[0] == "depth"
-    assert fault(dataclasses.replace(one, kind=one.kind[:-1])) is not None
