@@ -25,11 +25,8 @@ def test_names_do_not_act_on_a_terminal():
     ("seconds", "text"),
     [
         (0.04, "0.0 s"),
-        (9.96, "10 s"),
         (59.6, "1 min 00 s"),
-        (185, "3 min 05 s"),
         (3599.6, "1 h 00 min"),
-        (7800, "2 h 10 min"),
     ],
 )
 def test_durations(seconds, text):

@@ -42,7 +42,6 @@ def rewritten(tmp_path, **changed: np.ndarray):
         ("a/unet_3d.4x4.bf16.npz", "unet_3d.4x4.bf16"),
         ("b.npz.npz", "b.npz"),
         ("c.d.pb", "c.d"),
-        ("e.f", "e.f"),
     ],
 )
 def test_stem_ends_at_the_last_suffix(path, name):

@@ -22,6 +22,7 @@ EVERY = [
     for collection, kind in COLLECTIONS.items()
     for model in MODELS[kind]
     for dataset in (TPUGRAPHS, CPU_LAYOUTS)
+    if dataset.hardware in MODELS[kind][model].hardware_of and model != "prices"  # solved for
 ]
 NAMES = [f"{one.collection}-{one.model}-{one.epochs}" for one in EVERY]
 

@@ -55,17 +55,8 @@ MORE = {
         for kind in (nn.SiLU, nn.GELU, nn.Sigmoid, nn.Tanh, nn.Softmax)
     },
     "a norm without a bias before": lambda: (normed(nn.Conv2d(4, 6, 3, bias=False)), image()),
-    "a norm after groups": lambda: (normed(nn.Conv2d(4, 6, 3, groups=2)), image()),
-    "a norm without weights": lambda: (
-        nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6, affine=False)),
-        image(),
-    ),
     "a norm after a transposed convolution": lambda: (
         normed(nn.ConvTranspose2d(4, 6, 3)),
-        image(),
-    ),
-    "a transposed convolution after one": lambda: (
-        nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.ConvTranspose2d(6, 4, 2, 2)),
         image(),
     ),
     "a convolution of volumes after one of images": lambda: (

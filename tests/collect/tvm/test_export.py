@@ -123,13 +123,10 @@ def test_programs_that_compute_something_else_or_do_not_join_are_left_out(work, 
 
 BROKEN = {
     "no seconds": {"seconds": np.zeros((3, 3))},
-    "seconds of other programs": {"seconds": np.ones((3, 2, 11))},
     "no reading": {"seconds": np.full((3, 3, 11), np.nan)},
     "a negative time": {"seconds": np.full((3, 3, 11), -1.0)},
-    "fewer features": {"features": np.zeros((1, 164), np.float32)},
     "features that are no numbers": {"features": np.full((6, 164), np.nan, np.float32)},
     "counts that do not add up": {"leaves": np.array([1, 1, 99], np.int32)},
-    "negative counts": {"nodes": np.array([-1, 1, 9], np.int32)},
     "trees that are none": {"kind": np.zeros(18, np.int8)},
 }
 

@@ -81,13 +81,6 @@ def test_numbers_of_leaves_that_were_not_seen_get_the_nearest():
     assert torch.equal(layers(x[:, :2]), layers.layers[1](x[:, :2].flatten(1)))
 
 
-def test_leaves_of_an_unseen_number_are_averaged_in_runs():
-    layers = LeafCountLayers(4, 3, most=2)
-    x = torch.rand(1, 4, 4)
-    halves = torch.stack([x[:, :2].mean(1), x[:, 2:].mean(1)], 1)
-    torch.testing.assert_close(layers(x), layers.layers[1](halves.flatten(1)))
-
-
 def test_the_papers_network_has_the_papers_number_of_weights():
     network = build(ProgramSettings("programs-cpu", paper=True, most_leaves=5))
     fives = network.counts.layers[4]
