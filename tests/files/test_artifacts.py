@@ -12,7 +12,6 @@ from lib.files.artifacts import (
     atomic_file,
     atomic_files,
     atomic_folder,
-    check_place,
     fingerprint_files,
     read_json,
     remove_leftovers,
@@ -100,21 +99,6 @@ def test_no_file_appears_if_one_cannot(tmp_path, bad, when):
     assert listing(tmp_path) == ["a", "b", "c"]
 
 
-def test_a_place_for_a_file(tmp_path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "link").symlink_to(tmp_path)  # which a file takes the place of
-    for path in ("new", "file", "a/b/new", "link", "link/a/new"):
-        check_place(tmp_path / path)
-    for path, error in {".": IsADirectoryError, "file/a/b": NotADirectoryError}.items():
-        with pytest.raises(error) as raised:
-            check_place(tmp_path / path)
-        assert raised.value.filename == str(tmp_path / path.removesuffix("/a/b"))
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(NotADirectoryError, match="loop"):
-        check_place(tmp_path / "loop" / "a")
-    assert listing(tmp_path) == ["file", "link", "loop"]
-
-
 KILLED = """
 import os, signal
 from lib.files.artifacts import atomic_file, atomic_folder
@@ -139,19 +123,6 @@ def test_a_kill_in_the_middle_of_a_file(tmp_path):
     assert listing(tmp_path)[0].startswith(".partial-")
     remove_leftovers(path)
     assert listing(tmp_path) == ["file.txt"]
-
-
-def test_a_kill_in_the_middle_of_a_folder_is_cleared_by_the_next_run(tmp_path):
-    path = tmp_path / "cache"
-    with atomic_folder(path) as temporary:
-        (temporary / "a").write_text("old")
-    killed("atomic_folder", path, "(temporary / 'a').write_text('ne')")
-    assert (path / "a").read_text() == "old"
-    assert len(listing(tmp_path)) == 2
-    with atomic_folder(path) as temporary:
-        (temporary / "a").write_text("new")
-    assert (path / "a").read_text() == "new"
-    assert listing(tmp_path) == ["cache"]
 
 
 def test_leftovers_of_others_stay(tmp_path):

@@ -98,24 +98,6 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     assert -3 < ranked.scores.min() < -0.5 < 0.5 < ranked.scores.max() < 3
 
 
-def test_the_best_in_words_and_for_machines(folds, program):
-    folder, _ = folds
-    path, raw = program
-    ranking = rank_program(path, None, folder, COLLECTION, MODEL)
-    assert ranking.ensemble.settings.permutations == 10
-    found = json.loads(json.dumps(as_json(ranking, 3)))
-    best = ranking.best(3)
-    assert [one["config"] for one in found["top"]] == best
-    assert [one["runtime_ns"] for one in found["top"]] == raw.config_runtime[best].tolist()
-    assert found["configurations"] == 20
-    lines = as_text(ranking, 3).splitlines()
-    assert [int(line.split()[2]) for line in lines if line[0] == "#"] == best
-    written = [line for line in lines if line.startswith("    node")]
-    constrained = (raw.node_config_feat[best, :, 0] >= 0).sum()
-    assert len(written) == constrained
-    assert all("output {1,0}" in line or "output {0,1}" in line for line in written)
-
-
 def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
     folder, _ = folds
     path, raw = program

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -76,23 +74,3 @@ def test_a_name_that_is_taken_survives_the_submission(tmp_path_factory, name):
     assert not merged.missing
     assert list(merged.entries) == [f"{IDENTIFIER}:{name}"]
     assert np.array_equal(merged.entries[f"{IDENTIFIER}:{name}"], [2, 0, 1])
-
-
-@pytest.mark.parametrize("one", FORBIDDEN)
-def test_characters_that_are_not(tmp_path, one):
-    assert unusable_in(f"a{one}b")
-    with pytest.raises(UserError) as caught:
-        root_with(tmp_path, f"a{one}b").files(FOLDER, "test")
-    line = str(caught.value)
-    assert line.startswith(f"{tmp_path / 'npz' / FOLDER / 'test'}: ")
-    assert line.endswith(" in a graph's name; rename the file")
-    assert line.isprintable()
-
-
-def test_a_name_that_is_no_text(tmp_path):
-    """Bytes that are not UTF-8."""
-    place = tmp_path / "npz" / FOLDER / "test"
-    place.mkdir(parents=True)
-    Path(os.fsdecode(os.fsencode(place) + b"/a\xff.npz")).touch()
-    with pytest.raises(UserError, match=r"'a\\udcff\.npz': bytes that are not UTF-8 in a graph's"):
-        DataRoot(tmp_path, tmp_path / "npz").files(FOLDER, "test")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.collect.tvm.agreement import agree, difference, fingerprint, same, varied
+from lib.collect.tvm.agreement import difference, fingerprint, same, varied
 
 NAN, INF = np.nan, np.inf
 
@@ -27,13 +27,6 @@ NAN, INF = np.nan, np.inf
 def test_the_largest_difference_over_the_largest_number(found, wanted, off):
     said = difference(np.array(found), np.array(wanted))
     assert said == pytest.approx(off) or (said > 1e6 and off == INF)
-
-
-def test_results_agree_one_by_one():
-    one, two = np.ones(3), np.ones((2, 2))
-    assert agree([one, two], [one, two * (1 + 5e-4)])
-    assert not agree([one, two], [one, two * (1 + 5e-3)])
-    assert not agree([one], [one, two])
 
 
 def test_nan_is_equal_to_nan_in_the_same_places_alone():

@@ -23,7 +23,7 @@ from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import Walked, disagreement, features, tree_of
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.plan import bundled, eligible, network_path, tasks_of
+from lib.collect.tvm.plan import bundled, eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
@@ -169,13 +169,6 @@ def test_bundled_tasks_are_those_that_were_measured():
         assert compiler.hash_of(module) == name
         shapes = [[int(x) for x in p.shape] for p in module["main"].params]
         assert shapes == [argument["shape"] for argument in tasks[name]["arguments"]]
-
-
-def test_tasks_of_a_network_are_found(work):
-    root, task = work
-    calls = read_json(network_path(root, "mine.py:network"))["tasks"]
-    assert {row["task"]: row["calls"] for row in calls} == {task: 2}
-    assert measure.load(root, task)[1] == 2 * 4 * (256 * 256 + 256)
 
 
 def test_jobs_leave_complete_files(work):

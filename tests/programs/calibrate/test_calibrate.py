@@ -169,25 +169,6 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         on_device(ensemble, device, results)
 
 
-def test_the_papers_way_tunes_networks_with_what_they_have_learned_from(
-    trained, collected, monkeypatch
-):
-    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
-    monkeypatch.setattr(tuning, "CMD_RATE", 1e-3)
-    said = calibrate(trained, "--method", "cmd")
-    assert said.returncode == 0, said.stderr
-    assert [row.split()[-1] for row in said.stdout.splitlines()[2:-1]] == ["tuned", "tuned"]
-    ensemble, cache, results = loaded(trained)
-    device = known_devices(devices_of(cache), results, results)[-1]
-    assert device["factor"] == 1.0 and device["after"] < device["before"]
-    programs = load_programs(cache, all_pairs(cache, cache.names("test")))
-    found, plain = (
-        predicted_seconds(one, programs, device)
-        for one in (on_device(ensemble, device, results), ensemble)
-    )
-    assert np.median(found / plain) > 1.1  # towards SLOWER
-
-
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory):
     """A predictor whose fold has learned from one of two processors."""
