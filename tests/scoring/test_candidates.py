@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import UserError
-from lib.scoring.candidates import Request, candidates_in, with_drawn
+from lib.scoring.candidates import Request, candidates_in, slot_ranks, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
 from lib.tpugraphs.program import Program, read_program
@@ -94,6 +94,11 @@ def test_a_search_finds_what_drawing_does_not(program):  # noqa: F811
 def test_a_program_with_few_layouts_has_no_more(tmp_path):
     drawn = with_drawn(hlo(tmp_path), Request("random", 1000), "tpu", lambda one: one)
     assert 2 < one_count(drawn) <= (2 * 6 + 1) * (2 + 1) * (2 * 6 + 1) * (6 + 1)
+
+
+def test_operands_of_a_module_are_in_their_order(tmp_path):
+    """Edges of the features are not."""
+    assert slot_ranks(hlo(tmp_path)) == [(3, 2, 3), (0, 3, 0)]
 
 
 def stand_in(folder: Path, script: str) -> Path:

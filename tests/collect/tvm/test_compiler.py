@@ -17,7 +17,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 import torch
 import tvm
 from torch import nn
-from tvm import s_tir, te
+from tvm import s_tir, te, tirx
 
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
@@ -25,6 +25,7 @@ from lib.collect.tvm.features import Walked, disagreement, features, tree_of
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plan import bundled, eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
+from lib.programs.tensorir.accesses import COLUMNS, columns
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
 
@@ -105,6 +106,27 @@ def test_a_statement_is_how_its_loops_move_its_buffers(scheduled):
     }
     assert found.domains[:2].tolist() == [512, 512] and found.domains[5] == 512
     assert (found.needed, found.conditions) == (512.0**3, 0)
+
+
+def test_a_buffer_is_kept_inside_the_loops_around_all_that_uses_it():
+    """An intermediate that is computed row by row; a condition of a padded load."""
+    a = te.placeholder((16, 16), name="a")
+    padded = te.compute(
+        (18, 16), lambda i, j: tirx.if_then_else(tirx.all(i >= 1, i < 17), a[i - 1, j], 0.0), "p"
+    )
+    result = te.compute((16, 16), lambda i, j: padded[i, j] + padded[i + 2, j], "r")
+    schedule = s_tir.Schedule(te.create_prim_func([a, result]))
+    schedule.compute_at(schedule.get_sblock("p"), schedule.get_loops(schedule.get_sblock("r"))[0])
+    walked = Walked(schedule.mod)
+    pad, add = (walked.statement(row) for row in (0, 1))
+    assert [one.inside for one in pad.accesses] == [1, -1]
+    assert [one.inside for one in add.accesses] == [-1, 1]
+    assert pad.conditions == 1 and add.conditions == 0
+    assert pad.conditional.tolist() == [True, True, False]  # row, three rows around it, column
+    assert pad.extent.tolist() == [16, 3, 16] and pad.needed == 18 * 16
+    names = ("repeated", "output_bytes")
+    found = columns([pad])[0][[COLUMNS.index(one) for one in names]]
+    np.testing.assert_allclose(found, np.log2([768 / 288, 3 * 16 * 4]), rtol=1e-3)
 
 
 def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():

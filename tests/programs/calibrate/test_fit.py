@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from torch import nn
 
 from lib.programs.calibrate.fit import SHIFTS, best_factor, error_of, parts_of
-from lib.programs.calibrate.tuning import tuned
+from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
 from lib.programs.settings import ProgramCollection
@@ -73,3 +73,19 @@ def test_what_reads_programs_stays_as_it_is(tmp_path, settings):
     assert moved == named < before.keys()
     again = tuned(network, programs, device).state_dict()
     assert all(torch.equal(after[name], again[name]) for name in after)
+
+
+@pytest.mark.parametrize("settings", [tiny_settings(), tiny_plus()], ids=["cdmpp", "cdmpp-plus"])
+def test_the_papers_way_trains_all_of_a_network_towards_both_devices(tmp_path, settings):
+    """Its source programs keep their latencies, on a device with vectors four times as wide."""
+    network, programs, device = untrained(tmp_path, settings)
+    new = {**device, "name": "new", "instructions": "avx512"}
+    learned = replace(programs, seconds=programs.seconds / 3)
+    source = Source(learned, device_features([device]))
+    after = tuned_by_cmd(network, programs, new, source, settings)
+    before = network.state_dict()
+    moved = [name for name, one in after.state_dict().items() if not torch.equal(one, before[name])]
+    assert {name.partition(".")[0] for name in moved} > {"device"}
+    assert gap(after, programs, new) < gap(network, programs, new)
+    again = tuned_by_cmd(network, programs, new, source, settings).state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in after.state_dict().items())
