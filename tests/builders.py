@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
-from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.models.tgraph.settings import TGraphSettings
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
@@ -24,18 +21,6 @@ TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurati
 def tiny_settings(**overrides: Any) -> TGraphSettings:
     """Settings of a network and a run of milliseconds."""
     return TGraphSettings(COLLECTION, **{**TINY, **overrides})
-
-
-def split_cache(folder: Path, configurations: int) -> Cache:
-    """A cache of eight graphs in three splits, in a new folder."""
-    folder.mkdir()
-    writer = CacheWriter(folder)
-    for index in range(8):
-        split = ("train", "valid", "test")[index % 3]
-        named = {"name": f"g{index}", "split": split}
-        writer.add(cached_graph(index, **named, configurations=configurations), {})
-    writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
 
 
 def cached_graph(

@@ -12,7 +12,7 @@ one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`
 a row a network, device and processor, which is measured anew if a search is asked for that it has
 not; move both away when the search has changed. ``--print`` runs nothing, and needs no TVM. With
 ``--device avx2``, PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is
-left out where there is AVX-512. ``search 8 lanes`` goes without a thing that makes networks fast,
+left out where there is AVX-512. ``search 8 packing`` goes without a thing that makes networks fast,
 see :mod:`tests.bench.deployed_without`, and ``search 8 nothing`` without none: another table
 compares these.
 """

@@ -1,9 +1,9 @@
 """The half of ``make search`` that has TVM, with one thing changed: without one of those that make
 networks fast, or with one as TVM has it.
 
-    python -m tests.bench.deployed_without unrolling -m lib.collect.tvm.search FOLDER NETWORK ...
+    python -m tests.bench.deployed_without packing -m lib.collect.tvm.search FOLDER NETWORK ...
 
-:mod:`tests.bench.deployed_tvm` starts it for searches such as ``search 16 unrolling``, and
+:mod:`tests.bench.deployed_tvm` starts it for searches such as ``search 16 packing``, and
 :mod:`tests.bench.search` for ``patience``.
 """
 
@@ -13,9 +13,8 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from lib.collect.tvm import compiler, deployment, importing, search, sources
+from lib.collect.tvm import compiler, deployment, importing, search
 from lib.files.errors import one_line_errors
-from lib.files.processor import MCPU
 
 
 def _without(name: str) -> None:
@@ -28,16 +27,6 @@ def _without(name: str) -> None:
 
 def nothing() -> None:
     """All is there."""
-
-
-def unrolling() -> None:
-    """Of loops of more than 64 steps."""
-    compiler.UNROLL_STEPS = (0, 16, 64)
-
-
-def lanes() -> None:
-    """More than one vector of AVX-512 at a time."""
-    compiler.MOST_VECTOR_LANES = 16
 
 
 def channels_last() -> None:
@@ -55,24 +44,9 @@ def packing() -> None:
     compiler.packable = lambda task: False
 
 
-def cold_weights() -> None:
-    """Programs are timed with the same weights again and again."""
-    importing.Imported.footprint = 0
-
-
-def rewriting() -> None:
-    """Batch normalizations are not folded; attention looks for masks."""
-    sources.rewrite = lambda exported: None
-
-
 def parts() -> None:
     """Clips, sigmoids and the like stay whole."""
     _without("OperatorsInParts")
-
-
-def processor() -> None:
-    """Programs are compiled for any processor that has AVX-512."""
-    compiler.mcpu_of = lambda instructions: MCPU["avx512"]
 
 
 def patience() -> None:
@@ -83,10 +57,7 @@ def patience() -> None:
 
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__.replace("_", "-"): change
-    for change in (
-        *(nothing, unrolling, lanes, channels_last, polynomials, packing, cold_weights),
-        *(rewriting, parts, processor, patience),
-    )
+    for change in (*(nothing, channels_last, polynomials, packing, parts, patience),)
 }
 
 

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +36,6 @@ class Case:
     level: int = 6  # of deflate; what numpy writes
 
 
-# Configurations: the averages of TpuGraphs' collections; nodes: typical, ours.
-COLLECTIONS = (
-    Case("layout-xla-random", 11_000, 150, 14_000, 0.05),
-    Case("layout-xla-default", 10_000, 150, 14_000, 0.2),
-    Case("layout-nlp-random", 66_000, 60, 5_700, 0.05),
-    Case("layout-nlp-default", 57_000, 60, 5_700, 0.2),
-)
 LARGEST = (
     Case("100,000 x 300", 100_000, 300, 14_000, level=1),
     Case("100,000 x 300, half repeated", 100_000, 300, 14_000, 0.5, level=1),
@@ -90,9 +82,7 @@ def measure(way: str, source: Path, repeat: int) -> Result:
     return min((json.loads(run.stdout) for run in runs), key=lambda result: result["CPU"])
 
 
-def measure_case(
-    case: Case, folder: Path, ways: tuple[str, ...], repeat: int
-) -> Iterator[tuple[str, Result]]:
+def measure_case(case: Case, folder: Path, ways: tuple[str, ...], repeat: int) -> None:
     """Write a case's file, measure each way on it and print a line of the table for each."""
     source = folder / "graph.npz"
     write_raw(source, case.configurations, case.config_nodes, case.nodes, case.repeated, case.level)
@@ -103,7 +93,6 @@ def measure_case(
         values += [f"{result[key] / 1e6:.1f}" for key in ("peak", "disk", "memory")]
         row = (case.name, way, *values, f"{result['memory'] / cells:.2f}")
         print(f"| {' | '.join(row)} |", flush=True)
-        yield way, result
 
 
 def arguments() -> argparse.Namespace:
@@ -114,35 +103,25 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=150, help="configurable nodes of --sizes")
     parser.add_argument("--rival-limit", type=int, default=50_000, help="configurations it gets")
     parser.add_argument("--repeat", type=int, default=3, help="runs of a file below 30,000")
-    parser.add_argument("--only-sizes", action="store_true", help="neither collections nor 300")
     parser.add_argument("--only", nargs=2, metavar=("WAY", "FILE"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure, and print a table and the lines ``ratio@N: X``."""
+    """Measure, and print a table."""
     args = arguments()
     if args.only:
         print(json.dumps(measure_here(args.only[0], Path(args.only[1]))))
         return
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    found: dict[int, dict[str, Result]] = {}
     with tempfile.TemporaryDirectory() as name:
         for size in args.sizes:
             case = Case(f"{size:,} x {args.nodes}", size, args.nodes, 10_000)
             ways = tuple(WAYS) if size <= args.rival_limit else ("ours",)
             repeat = args.repeat if size < 30_000 else 1
-            found[size] = dict(measure_case(case, Path(name), ways, repeat))
-        for case in () if args.only_sizes else (*COLLECTIONS, *LARGEST):
-            list(measure_case(case, Path(name), ("ours",), 1))
-    print()
-    for size, results in found.items():
-        if "published" in results:
-            ratio = results["published"]["wall"] / results["ours"]["wall"]
-            print(f"ratio@{size}: {ratio:.1f}")
-    if {10_000, 100_000} <= found.keys():
-        growth = found[100_000]["ours"]["wall"] / found[10_000]["ours"]["wall"] / 10
-        print(f"growth@100000: {growth:.2f} of ten times the time at 10,000")
+            measure_case(case, Path(name), ways, repeat)
+        for case in LARGEST:
+            measure_case(case, Path(name), ("ours",), 1)
 
 
 if __name__ == "__main__":

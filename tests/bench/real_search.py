@@ -70,7 +70,7 @@ def fitted(method: str) -> Chooser:
 CHOOSERS: dict[str, Chooser] = {
     "genetic": genetic,
     "padded work + boosting": fitted("boosting"),
-    "padded work + tgraph-plus": fitted("tgraph-plus"),
+    "padded work + prices": fitted("prices"),
 }
 
 

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.models.tgraph.inputs import GraphTensors, graph_tensors, score_groupings
+from lib.models.tgraph.inputs import GraphTensors, graph_tensors
 from lib.models.tgraph.network import TGraph
 from lib.training.loss import pairwise_hinge
 from tests.bench.case import SHAPES, Shape, program_graph
@@ -40,7 +40,6 @@ from tests.bench.reference import Reference, dense_batch, load_weights
 
 TOTAL = 1000  # configurations of each graph
 CONTESTANTS = ("rival", "rival bf16", "float32", "bfloat16")
-PERMUTATIONS = 10
 
 
 def main() -> None:
@@ -65,7 +64,6 @@ def main() -> None:
             case = Case(shape, device)
             row(shape, threads, "step, s", median_times(case.steps(), args.repeats, device))
             row(shape, threads, "batch, s", median_times(case.batches(), args.repeats, device))
-            extras(case, shape, threads, args.repeats, device)
         if device.type == "cpu":
             index = str(SHAPES.index(shape))
             peaks = {name: float(in_own_process(name, index)) for name in CONTESTANTS}
@@ -137,26 +135,6 @@ class Case:
         enabled = precision == torch.bfloat16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             return network(batch).float()
-
-
-def extras(case: Case, shape: Shape, threads: int, repeats: int, device: torch.device) -> None:
-    """What assembling a batch costs, and ten permutations of a graph against one."""
-    found = {}
-    for name, precision in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-        case.ours.precision = precision
-        orders = np.stack([np.random.default_rng(k).permutation(TOTAL) for k in range(10)])
-        runs = {
-            "one": lambda o=orders: score_groupings(case.ours, case.graph, o[:1], case.size),
-            "ten": lambda o=orders: score_groupings(case.ours, case.graph, o, case.size),
-        }
-        times = median_times(runs, 1 if shape.nodes > 1000 else 3, device)
-        found[name] = times["ten"] / times["one"]
-    row(shape, threads, "ten permutations / one", found, ratios=False)
-    step = case.steps()["bfloat16"]
-    runs = {"batch": lambda: case.graph.batch(case.sample()), "step": step}
-    times = median_times(runs, repeats, device)
-    share = 100 * times["batch"] / times["step"]
-    row(shape, threads, "assembling a batch, % of a step", {"bfloat16": share}, ratios=False)
 
 
 def median_times(

@@ -64,17 +64,6 @@ def test_the_second_waits_and_says_for_whom(tmp_path, end):
     first.communicate()
 
 
-def test_a_killed_holder_is_not_waited_for(tmp_path):
-    first = holder(tmp_path)
-    first.stdout.readline()
-    first.kill()
-    first.communicate()
-    assert lock_files(tmp_path) == ["model.fold_0.lock"]
-    with only_writer(tmp_path, tmp_path / "model" / "fold_0") as waited:
-        assert not waited
-    assert lock_files(tmp_path) == []
-
-
 @pytest.mark.parametrize("reason", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_worked_on_without(tmp_path, monkeypatch, reason):
     def refused(*_: object) -> None:

@@ -41,12 +41,3 @@ def test_a_short_run_says_nothing_and_a_finished_one_no_more(clock, capsys):
         items.append(item)
         clock[0] += LOGGED / 4 if item != "c" else 2 * LOGGED
     assert items == list("abc") and not capsys.readouterr().out
-
-
-def test_whoever_looks_on_is_told_more_often(clock, capsys, monkeypatch):
-    monkeypatch.setattr(progress.sys.stdout, "isatty", lambda: True, raising=False)
-    lines = Lines("train", 100, "step")
-    for done in range(1, 22):
-        clock[0] += 1
-        lines.at(done)
-    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -90,12 +90,6 @@ def linear(**changes):
     return {name: tensor for name, tensor in weights.items() if tensor is not None}
 
 
-def test_weights_of_a_file():
-    network = torch.nn.Linear(3, 2)
-    tensor_file.load_into(network, "a", linear())
-    assert torch.equal(network.weight, torch.ones(2, 3))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -103,9 +97,7 @@ def test_weights_of_a_file():
         ({"other": torch.ones(1)}, "other: found it, expected no such weights"),
         ({"weight": torch.ones(3, 2)}, "weight: found 3 x 2 float32, expected 2 x 3 float32"),
         ({"weight": torch.ones(2, 3).half()}, "weight: found 2 x 3 float16"),
-        ({"bias": torch.zeros(())}, "bias: found one float32, expected 2 float32"),
         ({"bias": torch.tensor([0, torch.nan])}, "bias: found a value that is not finite"),
-        ({"bias": torch.tensor([0, -torch.inf])}, "bias: found a value that is not finite"),
     ],
 )
 def test_weights_of_another_network(changes, message):

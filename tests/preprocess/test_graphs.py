@@ -12,7 +12,6 @@ import pytest
 from lib.cache.codec import decode_layouts
 from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
-from lib.files.errors import DataError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.graphs import compress
 from lib.preprocess.summary import summary_table
@@ -85,46 +84,6 @@ def test_zero_padding_becomes_minus_one(raw):
     assert (found[:, 2:] == -1).all()
 
 
-def test_unlabelled(raw):
-    unlabelled = LayoutGraph(**{**vars(raw), "config_runtime": np.zeros(40, np.int64)})
-    assert not compress(unlabelled, "test", 1).labelled
-    assert compress(raw, "train", 1).labelled
-
-
-def test_a_graph_without_configurations(raw):
-    nothing = {
-        "node_config_feat": raw.node_config_feat[:0],
-        "config_runtime": raw.config_runtime[:0],
-    }
-    with pytest.raises(DataError, match="no configurations"):
-        compress(LayoutGraph(**{**vars(raw), **nothing}), "train", 1)
-
-
-def test_the_cache_of_a_root(root, tmp_path):
-    table = cache_at(tmp_path / "cache", root)
-    assert len(raw_files(open_root(root), FOLDER)) == len(table) == 5
-    assert table["graph"].to_list() == [
-        "train_0.v1.0",
-        "train_1.v1.0",
-        "train_2.v1.0",
-        "valid_0.v1.0",
-        "test_0.v1.0",
-    ]
-    assert table["source_nodes"].to_list() == [30] * 5
-    assert table["source_configurations"].to_list() == [20] * 5
-    assert Cache(tmp_path / "cache").names("test") == ["test_0.v1.0"]
-
-
-def test_worker_processes_change_nothing(root, tmp_path):
-    for jobs in (1, 2):
-        cache_at(tmp_path / str(jobs), root, jobs=jobs)
-    names = sorted(path.name for path in (tmp_path / "1").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "2").iterdir())
-    for name in names:
-        one, two = ((tmp_path / jobs / name).read_bytes() for jobs in ("1", "2"))
-        assert one == two, name
-
-
 def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):
     def fingerprint(name, folder=root, hops=1):
         cache_at(tmp_path / name, folder, hops)
@@ -146,17 +105,6 @@ def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):
     assert fingerprint("d", changed) != first
     (valid / "train_1.v1.0.npz").unlink()
     assert fingerprint("e", changed) != first
-
-
-def test_a_bad_file_leaves_the_old_cache(root, tmp_path):
-    changed = shutil.copytree(root, tmp_path / "changed")
-    cache_at(tmp_path / "cache", changed)
-    before = {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()}
-    (changed / "npz" / FOLDER / "valid" / "valid_0.v1.0.npz").write_bytes(b"not a zip")
-    with pytest.raises(DataError, match="valid_0"):
-        cache_at(tmp_path / "cache", changed)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()} == before
-    assert not list(tmp_path.glob(".partial*"))
 
 
 def test_the_summary_adds_up(root, tmp_path):

@@ -9,9 +9,8 @@ import pytest
 
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.files.errors import DataError, UserError
+from lib.files.errors import UserError
 from lib.preprocess.collection import RawFile, write_cache
-from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.schema_pb2 import TuningData
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
 from tests.tpugraphs.builders import chain, tile_run
@@ -68,20 +67,3 @@ def test_a_kernel_that_is_in_two_files(tmp_path):
     with pytest.raises(UserError, match=r"b\.pb: graph fusion\.1 is in another file too"):
         cached(tmp_path, *paths)
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_protobuf_without_kernels(tmp_path):
-    with pytest.raises(DataError, match=r"none\.pb: modules: found no measured kernel"):
-        cached(tmp_path, tuning(tmp_path / "none.pb", "fusion.1", runs=1))
-
-
-def test_the_cache_depends_on_the_files_alone(tmp_path):
-    write_kernels(tmp_path / "raw", [tile_kernel(f"k{i}", i) for i in range(4)])
-    files = sorted((tmp_path / "raw").iterdir())
-    one = cached(tmp_path / "one", *files)
-    two = cached(tmp_path / "two", *files, jobs=2)
-    assert one.fingerprint == two.fingerprint
-    for path in one.folder.glob("*.bin"):
-        assert path.read_bytes() == (two.folder / path.name).read_bytes(), path.name
-    write_tile(files[0], tile_kernel("k0", 9))
-    assert cached(tmp_path / "three", *files).fingerprint != one.fingerprint

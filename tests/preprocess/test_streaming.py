@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,15 +163,3 @@ def test_protobufs_are_sources_too(tmp_path):
     digits = decode_layouts(graph.dictionary)[graph.cells][graph.original]
     assert digits[:, :, 0].tolist() == [[0, -1], [-1, 1], [0, -1]]
     assert graph.runtime.tolist() == [9, 8]
-
-
-def test_features_that_are_padded_already_are_left_alone():
-    raw = layout_graph("a", 2)
-    odd = raw.node_feat.copy()
-    odd[:, 134] = 3  # the rebuilding would not leave this with a rank of ...
-    odd[:, 21:27] = 0  # ... zero
-    graph = compress(replace(raw, node_feat=odd), "train", hops=30)
-    assert (graph.node_feat[:, 134] == 3).all()
-    odd[:, 31:37], odd[:, 95:99], odd[:, 101:105], odd[:, 135:] = 0, 0, 0, 0
-    graph = compress(replace(raw, node_feat=odd), "train", hops=30)
-    assert (graph.node_feat[:, 134] == -1).all()

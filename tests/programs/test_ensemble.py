@@ -10,7 +10,7 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.programs.ensemble import ENSEMBLE, expected_of, pairs_of, prediction_table, summary_table
+from lib.programs.ensemble import ENSEMBLE, expected_of, pairs_of, prediction_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, nearest
@@ -85,23 +85,6 @@ def test_the_nearest_prediction_has_the_least_relative_error():
         times: np.abs(times * best / latencies - 1).mean() for times in np.arange(0.7, 1.3, 0.05)
     }
     assert min(errors, key=errors.get) == pytest.approx(1.0)
-
-
-def test_errors_are_over_all_pairs(folder, cache, settings):
-    _, frames = blended(folder, cache, settings)
-    sections = ENSEMBLE.evaluate(frames, cache, None, settings)
-    rows = prediction_table(frames, cache)
-    for section in ("validation", "test"):
-        own = rows.filter(split=SPLIT_OF[section])
-        error = (own["prediction"] / own["latency"] - 1).abs()
-        found = sections[section]["groups"]["all"]["all"]
-        assert found["pairs"] == len(own)
-        assert found["mape"] == pytest.approx(error.mean(), rel=1e-4)
-        assert found["median_error"] == pytest.approx(error.median(), rel=1e-4)
-        assert set(sections[section]["graphs"]) == set(own["task"])
-    assert sections["training"] == {}
-    told = summary_table(sections)
-    assert "conv2d" in told and "cpu.avx512.1t" in told
 
 
 BROKEN = {

@@ -97,13 +97,3 @@ def test_a_processor_is_left_out_whole(tmp_path):
         cache, sides_of_fold(cache, 0, tiny_settings(split="processors"))["train"]
     )
     assert np.isfinite(programs.seconds).sum(0).min() == 0  # nothing of the other processor
-
-
-def test_there_must_be_a_processor_to_leave_out(cache):
-    with pytest.raises(UserError, match="--split processors: all devices are of CPU"):
-        sides_of_fold(cache, 0, tiny_settings(split="processors"))
-
-
-def test_a_fold_that_there_is_not_is_told(cache):
-    with pytest.raises(UserError, match="--fold 2: must be from 0 to 1"):
-        sides_of_fold(cache, 2, tiny_settings())

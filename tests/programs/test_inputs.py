@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.files.errors import DataError, UserError
+from lib.files.errors import UserError
 from lib.programs import inputs
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import (
@@ -63,14 +63,6 @@ def test_labels_are_the_geometric_mean_of_equal_programs(cache, chosen):
     assert programs.seconds[0, 0] == pytest.approx(np.exp(np.log(first).mean()))
 
 
-def test_what_was_not_measured_is_not_known(cache):
-    name = cache.names("train")[0]
-    task = cache.graph(name)
-    alone = load_programs(cache, {name: task.owner == 9})  # on one device
-    assert np.isnan(alone.seconds).tolist() == [[False, True]]
-    assert len(alone) == 1 and alone.counts[0] == task.counts[0]
-
-
 def test_predictions_do_not_depend_on_batches(cache, chosen):
     programs = load_programs(cache, chosen)
     devices = device_features(devices_of(cache))
@@ -92,11 +84,6 @@ def test_a_device_is_what_is_known_of_it_whoever_stands_beside_it():
     assert found[6, PEAK:].tolist() == pytest.approx([0, np.log2(1.5), 1, 0])
     assert device_features(fast[:1]).equal(found[3:4])
     assert torch.isfinite(found).all()
-
-
-def test_an_unknown_instruction_set_is_told():
-    with pytest.raises(DataError, match="instructions: found neon"):
-        device_features([{**device("sse2"), "instructions": "neon"}])
 
 
 def test_networks_know_the_widths_of_features_and_loops():

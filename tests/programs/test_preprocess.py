@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
 
 from lib.cache.manifest import read_manifest
-from lib.cache.reader import Cache
-from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.inputs import devices_of
 from lib.programs.tensorir.accesses import around
 from lib.programs.tensorir.records import read_programs, table_path
-from tests.programs.builders import COLLECTION, SPEED, write_programs, write_root
+from tests.programs.builders import SPEED, write_programs, write_root
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +30,6 @@ def test_every_latency_of_the_source_is_there_once(made):
         rows += zip(*(one.tolist() for one in pairs), strict=True)
     expected = data.latencies.select("program", "device", "seconds").rows()
     assert sorted(rows) == sorted(expected)
-
-
-def test_devices_that_measured_nothing_to_learn_from_are_left_out(made, tmp_path):
-    """One that only measured unscheduled programs, and is not the last of the dataset."""
-    root = write_root(tmp_path / "root")
-    about = json.loads((root / "dataset.json").read_text())
-    about["devices"].insert(0, {**about["devices"][0], "name": "other.sse2.1t"})
-    (root / "dataset.json").write_text(json.dumps(about))
-    path = table_path(root, "latencies")
-    write_parquet(pl.read_parquet(path).with_columns(pl.col("device") + 1), path)
-    write_cache(
-        tmp_path / "cache",
-        [RawFile(root / "dataset.json", "train")],
-        {"collection": COLLECTION},
-        kind="programs",
-    )
-    cache, wanted = Cache(tmp_path / "cache"), made[0]
-    assert cache.manifest["devices"] == wanted.manifest["devices"]
-    for name in wanted.names("train", "test"):
-        np.testing.assert_array_equal(cache.graph(name).device, wanted.graph(name).device)
-        np.testing.assert_array_equal(cache.graph(name).seconds, wanted.graph(name).seconds)
 
 
 def test_features_places_and_loops_are_the_sources_to_the_bit(made):
@@ -80,14 +55,6 @@ def test_equal_programs_are_one_and_keep_their_latencies(made):
         assert len(task.counts) == 9 and len(task.original) == 10
         assert task.original[9] == task.original[0]
         assert (task.owner == 0).sum() == len(SPEED) and (task.owner == 9).sum() == 1
-
-
-def test_what_was_measured_twice_stands_beside(made):
-    cache, _ = made
-    task = cache.graph(cache.names("train")[0])
-    twice = np.isfinite(task.again)
-    assert set(task.owner[twice]) == {1}
-    np.testing.assert_allclose(task.again[twice] / task.seconds[twice], 1.02, rtol=1e-5)
 
 
 def test_a_peak_is_what_one_program_in_a_hundred_exceeds(made):
@@ -121,11 +88,3 @@ def test_tasks_that_are_kept_for_searching_stay_out(tmp_path):
     files = [RawFile(root / "dataset.json", "train")]
     table, _ = write_cache(tmp_path / "cache", files, {}, kind="programs")
     assert len(table) == 11 and not [n for n in table["graph"] if n.endswith(f"{4:016x}")]
-
-
-def test_a_dataset_without_a_measured_program_is_told(tmp_path):
-    root = write_root(tmp_path / "root")
-    frame = pl.read_parquet(table_path(root, "latencies"))
-    write_parquet(frame.clear(), table_path(root, "latencies"))
-    with pytest.raises(DataError, match="none that was measured"):
-        write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from lib.files.errors import UserError
-from lib.programs.settings import TRANSFORMS
 from lib.training.fold import load_fold, new_network
 from lib.training.loop import Training
 from tests.programs.builders import tiny_plus, tiny_settings, write_programs
@@ -55,23 +53,6 @@ def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache)
     torch.testing.assert_close(found.sort().values, expected.sort().values)
 
 
-def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
-    data = load_fold(cache, 0, SETTINGS)
-    data.programs.seconds[::3, 0] = np.nan
-    data.programs.seconds[1::3, 1:] = np.nan
-    new_network(data, 0, 0)
-    pairs, numbers = [], {tuple(row): k for k, row in enumerate(data.devices.tolist())}
-    for batch in batches(data, 0):
-        assert batch.inputs.devices.shape[:2] == batch.labels.shape
-        for devices, labels in zip(batch.inputs.devices, batch.labels, strict=True):
-            known = [numbers[tuple(row)] for row in devices.tolist()]
-            pairs += zip(known, labels.tolist(), strict=True)
-    measured = np.isfinite(data.programs.seconds)
-    expected = zip(np.nonzero(measured)[1].tolist(), data.labels[measured].tolist(), strict=True)
-    assert sorted(pairs) == sorted(expected)
-    assert {measured[k].sum() for k in range(3)} == {1, len(data.devices) - 1, len(data.devices)}
-
-
 @BOTH
 @pytest.mark.parametrize(("split", "most"), [("networks", 1.0), ("random", 0.5)])
 def test_something_is_learned(cache, tmp_path, split, most, settings):
@@ -92,14 +73,6 @@ def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path, settings):
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-def test_every_transform_trains(cache, tmp_path, transform):
-    settings = replace(SETTINGS, label_transform=transform, epochs=1)
-    training = trained(cache, settings, tmp_path)
-    assert training.checkpoint.history_frame()["loss"].is_finite().all()
-    assert training.checkpoint.validations["last"]["graphs"]
-
-
 def test_the_relative_error_counts_from_a_third_of_the_training_on(cache):
     data, weights = load_fold(cache, 0, PLUS), []
     new_network(data, 0, 0)
@@ -109,8 +82,3 @@ def test_the_relative_error_counts_from_a_third_of_the_training_on(cache):
     other = load_fold(cache, 0, SETTINGS)
     new_network(other, 0, 0)
     assert batches(other, 0)[0].mape_weight == SETTINGS.mape_weight
-
-
-def test_a_fold_without_programs_is_told(cache):
-    with pytest.raises(UserError, match="--fold 7"):
-        load_fold(cache, 7, SETTINGS)

@@ -98,12 +98,3 @@ def test_errors_say_what_to_do(tmp_path, second, message):
     write_outputs(tmp_path / "tile-xla", tiles, collection="tile-xla")
     with pytest.raises(UserError, match=message):
         read_two(one, tmp_path / second)
-
-
-def test_make_compare(finished):
-    said = finished.make("compare", A=finished.folder, B=finished.folder, ARGS="")
-    assert "the two cannot be told apart" in said
-    with pytest.raises(AssertionError, match="usage: make compare"):
-        finished.make("compare", A=finished.folder, ARGS="")
-    with pytest.raises(AssertionError, match="error: unrecognized arguments: --channels; usage"):
-        finished.make("compare", A=finished.folder, B=finished.folder, ARGS="--channels")

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from lib.files.artifacts import read_json, write_json
-from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.ranking.blending import METHODS, blend
 from lib.ranking.metrics import kendall_tau
@@ -61,17 +60,3 @@ def test_only_the_folds_that_stage_4_measured_are_shown(tmp_path):
     write_json(folder / "metrics.json", metrics)
     (found,) = examples(read_experiment(folder), "validation", None)
     assert found["scores"] == pytest.approx(scores[[0, 2]].mean(axis=0))
-
-
-def test_numbers_and_figures_of_real_stages_agree(finished):
-    found = examples(read_experiment(finished.folder), "validation", None)
-    assert found
-    for one in found:
-        tau = kendall_tau(one["scores"], one["runtimes"])
-        assert tau == pytest.approx(one["value"], abs=1e-12)
-
-
-def test_a_way_of_blending_that_is_not_known_is_refused_in_one_line(tmp_path):
-    folder = write_outputs(tmp_path / "c", {"g": graph_row(0.0)}, blending="magic")
-    with pytest.raises(DataError, match=r"metrics\.json: settings\.blending: found magic"):
-        examples(read_experiment(folder), "validation", None)

@@ -12,9 +12,7 @@ import pytest
 
 from lib.files.artifacts import read_json, write_json
 from lib.ranking.folds import family
-from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.tables import folds
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
@@ -181,15 +179,6 @@ def test_folds_commands_and_changed_settings_are_told(finished):
     assert re.search(r">train</th><td>02_train\.py .*--fold 0", text)
     assert commit() in text
     assert '<th scope="row">epochs</th><td>3</td><td>command line</td>' in text
-
-
-@pytest.mark.parametrize(("count", "told"), [(3, "3 of a0, a1, a2"), (30, "30 of 30 families")])
-def test_a_fold_tells_which_families_it_held_out_or_how_many(tmp_path, count, told):
-    experiment = read_experiment(write_outputs(tmp_path / "c", {}, folds=1))
-    held = {f"a{i}.train": {"tau": 0.5} for i in range(count)}
-    experiment.folds[0]["validation"]["graphs"] = held
-    table = folds(experiment)
-    assert [row[-1] for row in table.rows] == [told]
 
 
 def test_graphs_without_an_order_are_named(tmp_path):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from lib.files.artifacts import write_json
-from lib.models.segments import reproduce
+from lib.report import reproduce
 from lib.settings import described
 from tests.builders import COLLECTION
 from tests.commands import call
@@ -120,10 +120,3 @@ def test_a_run_that_fails_is_a_line_and_the_others_run(tmp_path):
     assert calls[5].split() == f"JOBS=3 all {named} ARGS=--heads 2 FOLDS=2".split()
     row = next(line for line in done.stdout.splitlines() if line.startswith("GST   "))
     assert row.split() == ["GST", COLLECTION, "-", "0", "-", "0.11"]
-
-
-def test_without_a_table_all_are_listed_and_a_wrong_one_is_one_line():
-    said = call(reproduce.main)
-    assert said.returncode == 0 and all(f"\n{name} " in f"\n{said.stdout}" for name in TABLES)
-    said = call(reproduce.main, "tgraph4")
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)

@@ -124,14 +124,6 @@ def test_the_clocks_word_on_some_configurations(tmp_path):
     assert "fastest" not in Timings({3: None}, 1010, 0.0).summary(np.ones(5))
 
 
-@pytest.mark.parametrize(("gain", "noise", "within"), [(1.103, 0.08, True), (1.103, 0.02, False)])
-def test_a_difference_that_may_be_chance_is_called_so(gain, noise, within):
-    timings = Timings({7: 1_000_000, 3: None}, round(gain * 1e6), noise)
-    assert (timings.within_noise(7), timings.within_noise(3)) == (within, None)
-    assert timings.words(7).endswith(", within noise") == within
-    assert (", within noise" in timings.summary(np.ones(8))) == within
-
-
 def test_a_configuration_that_ends_xla_loses_its_own_time_alone(tmp_path):
     """Layout assignment does abort on CPUs, and takes the process with it."""
     drawn = with_drawn(hlo(tmp_path), Request("random", 4), "cpu", lambda one: one)

@@ -114,15 +114,3 @@ def test_what_has_no_order_is_left_out_and_named_once(tmp_path, labelled):
     alone = evaluate(scores.filter(pl.col("graph") == "same"), cache, truth, {}, LAYOUTS)
     assert alone == {"left_out": ["same"]}
     assert summary_table({"test": alone}, LAYOUTS.columns).endswith(": same")
-
-
-def test_summary_table():
-    taus = {"tau": 0.5, "baseline_tau": 0.25, "ordered_pair_accuracy": 0.75}
-    slowdowns = {"top_1_slowdown": 0.1, "top_5_slowdown": 0.02, "top_10_slowdown": 0.0}
-    mean = {**taus, **slowdowns, "log_speedup": np.log(1.05)}
-    sections = {"validation": {"mean": mean, "graphs": {"a": {}}}, "test": {}}
-    header, line = summary_table(sections, LAYOUTS.columns).splitlines()
-    heads = "graphs tau baseline ceiling pairs top-1 top-5 top-10 speed-up possible"
-    assert header.split() == heads.split()
-    numbers = "validation 1 0.500 0.250 - 0.750 10.0% 2.0% 0.0% 5.0% -"
-    assert line.split() == numbers.split()

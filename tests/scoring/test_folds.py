@@ -62,8 +62,6 @@ def of(graph: str, config: int) -> pl.Expr:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.drop("config"), "config: found no such column"),
-        (lambda s: s.with_columns(score=pl.lit("1")), "score: found String"),
         (lambda s: s.with_columns(score=pl.lit(None)), "score: found an empty cell"),
         (lambda s: s.with_columns(score=pl.lit(float("nan"))), "score: .* not finite"),
         (lambda s: s.filter(pl.col("graph") != "b"), "valid: found no b"),
@@ -73,11 +71,6 @@ def of(graph: str, config: int) -> pl.Expr:
         (
             lambda s: pl.concat([s, s.filter(of("a", 1))]),
             "test a: found 2 configurations, 0 to 1, unequally",
-        ),
-        (lambda s: s.with_columns(config=pl.col("config") + 1), "test a: .* 1 to 2"),
-        (
-            lambda s: s.filter(~(of("b", 0) & (pl.col("permutation") == 1))),
-            "valid b: found 3 configurations, 0 to 2, unequally",
         ),
     ],
 )

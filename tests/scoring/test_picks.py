@@ -44,8 +44,3 @@ def test_the_largest_parts_of_a_real_programs_scores(ensemble, graph):
         assert sizes == sorted(sizes, reverse=True) and len(sizes) <= MOST_PARTS
         assert sizes[0] == pytest.approx(np.abs(costs).max() / np.abs(costs).sum())
         assert all(part["where"].endswith("]") and part["what"] for part in largest)
-
-
-def test_of_the_compilers_own_choice_there_are_none(ensemble, graph):
-    networks = [*ensemble.networks.values()]
-    assert parts_of(networks, graph, graph.compilers_own, ensemble.settings) == []

@@ -98,24 +98,6 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     assert -3 < ranked.scores.min() < -0.5 < 0.5 < ranked.scores.max() < 3
 
 
-def test_the_best_in_words_and_for_machines(folds, program):
-    folder, _ = folds
-    path, raw = program
-    ranking = rank_program(path, None, folder, COLLECTION, MODEL)
-    assert ranking.ensemble.settings.permutations == 10
-    found = json.loads(json.dumps(as_json(ranking, 3)))
-    best = ranking.best(3)
-    assert [one["config"] for one in found["top"]] == best
-    assert [one["runtime_ns"] for one in found["top"]] == raw.config_runtime[best].tolist()
-    assert found["configurations"] == 20
-    lines = as_text(ranking, 3).splitlines()
-    assert [int(line.split()[2]) for line in lines if line[0] == "#"] == best
-    written = [line for line in lines if line.startswith("    node")]
-    constrained = (raw.node_config_feat[best, :, 0] >= 0).sum()
-    assert len(written) == constrained
-    assert all("output {1,0}" in line or "output {0,1}" in line for line in written)
-
-
 def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
     folder, _ = folds
     path, raw = program
@@ -286,21 +268,6 @@ def test_what_cannot_be_ranked(folds, program, tmp_path):
         rank_program(tmp_path / "empty.npz", None, folder, COLLECTION, MODEL)
     write_fold(folder, 1, networks[1], tau=0.1, data="another")
     with pytest.raises(DataError, match="that of the other folds"):
-        load_ensemble(folder, COLLECTION, MODEL)
-
-
-@pytest.mark.parametrize(
-    ("about", "field"),
-    [
-        ({"tau": "0.5"}, "tau"),
-        ({"data": 3}, "data"),
-        ({"temperature": True}, "temperature"),
-    ],
-)
-def test_a_fold_about_something_else(folds, about, field):
-    folder, networks = folds
-    write_fold(folder, 0, networks[0], **{"tau": 0.3, **about})
-    with pytest.raises(DataError, match=rf"fold_0/last\.safetensors: {field}: found"):
         load_ensemble(folder, COLLECTION, MODEL)
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import polars as pl
 import pytest
 
 from lib.files.errors import DataError
 from lib.scoring.submission import submission_lines, write_submission
-
-
-def frame(scores: dict[str, list[float]]) -> pl.DataFrame:
-    rows = [("test", g, c, s) for g, column in scores.items() for c, s in enumerate(column)]
-    return pl.DataFrame(rows, schema=["split", "graph", "config", "score"], orient="row")
+from tests.scoring.test_ensemble import frame
 
 
 def test_submission_rows_are_ordered_by_score_then_position():

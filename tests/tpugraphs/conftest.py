@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lib.tpugraphs.npz import write_layout, write_tile
-from lib.tpugraphs.schema_pb2 import ModuleTuningData, TuningData
+from lib.tpugraphs.schema_pb2 import ModuleTuningData
 from tests.tpugraphs.builders import layout_graph, tile_kernel
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "tpugraphs"
@@ -30,11 +30,6 @@ def layout_golden(shared) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="session")
 def layout_tuning(shared) -> ModuleTuningData:
     return ModuleTuningData.FromString((shared / "module_tuning_data_layout.pb").read_bytes())
-
-
-@pytest.fixture(scope="session")
-def tile_tuning(shared) -> TuningData:
-    return TuningData.FromString((shared / "op_tuning_data.pb").read_bytes())
 
 
 @pytest.fixture(params=TILES)

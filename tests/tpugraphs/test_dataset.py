@@ -15,7 +15,6 @@ from lib.settings.resolved import dataset_for
 from lib.tpugraphs.dataset import SAID, TPUGRAPHS, read_dataset
 from tests.stages import REPOSITORY
 
-OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 FOLDER = Path("npz", "layout", "xla", "default")
 
 
@@ -46,25 +45,14 @@ def test_a_root_that_says_nothing_is_asked(tmp_path, names):
     [
         "test/cd708819d3f5103afd6460b15e74eaf3.npz",
         "valid/bert_pretraining.4x4.fp16.npz",
-        "valid/inception_v3_batch_128_train.npz",
         "valid/mlperf_bert_batch_24_2x2.pb",
-        "valid/resnet_v1_50_official_batch_128_bf16.npz",
-        "valid/tf2_bert_pretrain_dynamic_batch_size.npz",
         "train/unet3d.npz",
-        "train/openai_v0_rnn_optimized.npz",
-        "train/mask_rcnn_resnet50.4x4.bf16.performance.npz",
         "train/small_bert_bert_en_uncased_L-10_H-128_A-2_batch_size_32_test.npz",
         "train/retinanet.2x2.fp32_-342c949e14733d96.npz",
-        "train/inception_v3_batch_128_train_426e203f19335d17.npz",
     ],
 )
 def test_official_names_tell_official_data(tmp_path, name):
     assert read_dataset(root_of(tmp_path, "train/a.npz", name)) == TPUGRAPHS
-
-
-@pytest.mark.skipif(not OFFICIAL.is_dir(), reason="no official files at hand")
-def test_official_files(tmp_path):
-    assert read_dataset(OFFICIAL) == TPUGRAPHS
 
 
 @pytest.mark.parametrize(

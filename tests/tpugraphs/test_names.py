@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -22,36 +20,21 @@ FORBIDDEN = [*',:;"\n\r\t\v\f\x1c\x1d\x1e\x1f\x7f\x85\u2028\u2029', "\udcff", "\
 # Of the official collections and of ours, and others that are odd and do no harm.
 GOOD = [
     "resnet_v1.5.official.8x8.bf16",
-    "magenta.4x4.train-2021_08_25",
     "a@b+c=d",
     "bert.w64_d2_h2_b8_l64_v512.forward",
-    "unet3d.4x4.bf16(1)",
-    "é",
     "e\u0301",
     "数据",
     "🙂",
     "a b",
-    " a ",
     "#",
     "'",
-    "\\",
     "<svg onload=alert(1)>",
-    "&lt",
     "%s",
-    "{}",
-    "-",
     "-1",
-    "~",
     "a.npz",
-    "a.pb",
-    "a..",
     "$(x)",
-    "`x`",
     "|",
     "*",
-    "?",
-    "[a]",
-    "\u00a0",
     "\u200b",
     "\ufeff",
 ]
@@ -91,28 +74,3 @@ def test_a_name_that_is_taken_survives_the_submission(tmp_path_factory, name):
     assert not merged.missing
     assert list(merged.entries) == [f"{IDENTIFIER}:{name}"]
     assert np.array_equal(merged.entries[f"{IDENTIFIER}:{name}"], [2, 0, 1])
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_names_that_are_good(name):
-    assert unusable_in(name) == ""
-
-
-@pytest.mark.parametrize("one", FORBIDDEN)
-def test_characters_that_are_not(tmp_path, one):
-    assert unusable_in(f"a{one}b")
-    with pytest.raises(UserError) as caught:
-        root_with(tmp_path, f"a{one}b").files(FOLDER, "test")
-    line = str(caught.value)
-    assert line.startswith(f"{tmp_path / 'npz' / FOLDER / 'test'}: ")
-    assert line.endswith(" in a graph's name; rename the file")
-    assert line.isprintable()
-
-
-def test_a_name_that_is_no_text(tmp_path):
-    """Bytes that are not UTF-8."""
-    place = tmp_path / "npz" / FOLDER / "test"
-    place.mkdir(parents=True)
-    Path(os.fsdecode(os.fsencode(place) + b"/a\xff.npz")).touch()
-    with pytest.raises(UserError, match=r"'a\\udcff\.npz': bytes that are not UTF-8 in a graph's"):
-        DataRoot(tmp_path, tmp_path / "npz").files(FOLDER, "test")

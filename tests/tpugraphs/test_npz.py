@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
-    open_layout,
     read_layout,
     read_tile,
     safe_stems,
@@ -44,7 +42,6 @@ def rewritten(tmp_path, **changed: np.ndarray):
         ("a/unet_3d.4x4.bf16.npz", "unet_3d.4x4.bf16"),
         ("b.npz.npz", "b.npz"),
         ("c.d.pb", "c.d"),
-        ("e.f", "e.f"),
     ],
 )
 def test_stem_ends_at_the_last_suffix(path, name):
@@ -122,15 +119,6 @@ def test_any_integer_type_is_read(tmp_path, integer):
     assert_same(read_layout(path), replace(graph, config_runtime=times))
 
 
-@pytest.mark.parametrize("kind", ["<f2", "<f8", ">f4", "i1"])
-def test_other_number_types_of_features_are_read(tmp_path, kind):
-    graph = layout_graph()
-    node_feat = graph.node_feat.astype(kind if "f" in kind else "f4")
-    codes = graph.node_config_feat.astype(kind)
-    path = rewritten(tmp_path, node_feat=node_feat, node_config_feat=codes)
-    assert_same(read_layout(path), graph)
-
-
 def test_splits_may_be_a_row_or_absent(tmp_path):
     path = rewritten(tmp_path, node_splits=np.array([[0, 3, 5]]))
     assert_same(read_layout(path), layout_graph())
@@ -168,23 +156,6 @@ def test_a_kernel_without_normalizers(tmp_path, found):
     assert_same(kernel, replace(tile_kernel(), config_runtime_normalizers=np.zeros(4, np.int64)))
     write_tile(tmp_path / "v.npz", kernel)
     assert_same(read_tile(tmp_path / "v.npz"), kernel)
-
-
-@pytest.mark.parametrize("rows", [1, 4, 6, 100])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_streaming(tmp_path, monkeypatch, rows, order, method):
-    codes = layout_graph().node_config_feat
-    stored = np.asarray(codes.astype(np.float32), order=order)
-    path = rezip(tmp_path / "s.npz", members(rewritten(tmp_path, node_config_feat=stored)), method)
-    monkeypatch.setattr(archive, "CHUNK_BYTES", rows * 144)
-    with open_layout(path) as (graph, stream):
-        chunks = list(stream)
-    assert graph.node_config_feat.shape == (0, 2, 18)
-    assert [len(chunk) for chunk in chunks[:-1]] == [rows] * (len(chunks) - 1)
-    assert all(chunk.dtype == np.float32 for chunk in chunks)
-    assert np.array_equal(np.concatenate(chunks), codes)
-    assert_same(read_layout(path), layout_graph())
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,6 @@ def test_bounds_as_json_lines_and_as_the_official_array(tmp_path):
         ("", "configurations: found none"),
         ('{"tile": [1]}', "line 1, tile: found no such list, expected one of kernel_bounds, "),
         ('{"input_bounds": 3}', "line 1, input_bounds: found 3, expected a list"),
-        ('{"input_bounds": [true]}', "expected a list of whole numbers"),
-        ('{"input_bounds": [-1]}', "expected a list of whole numbers"),
         ('{"input_bounds": [2147483648]}', "expected a list of whole numbers"),
         ('{"input_bounds": [1], "input_bounds": [1]}', "line 1: found input_bounds twice"),
         ("[1]", "line 1: found list, expected a JSON object"),

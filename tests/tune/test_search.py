@@ -18,7 +18,7 @@ from lib.tpugraphs.dataset import read_dataset
 from lib.tune.__main__ import Tuning, ended
 from lib.tune.__main__ import main as tune
 from tests.builders import COLLECTION
-from tests.commands import Said, call
+from tests.commands import call
 from tests.synthetic import write_collection
 
 KIND = MODELS["layout"]["tgraph"]
@@ -130,14 +130,6 @@ def test_a_stage_that_fails_is_a_failed_trial_unless_the_user_stopped_it(
     assert len(search(2)[2]) == (2 if code == 130 else 0)
 
 
-def test_a_search_without_a_value_says_why(search):
-    def value(values, seed):
-        raise UserError("it is too large")
-
-    line = "error: 2 trials, and none has a value: it is too large\n"
-    assert search(2, value)[0].stderr == line
-
-
 def test_the_best_is_compared_on_other_seeds_once(search):
     said, _, trained, _ = search(8, seeds=3, jobs=2)
     compared = trained[8:]
@@ -146,17 +138,6 @@ def test_the_best_is_compared_on_other_seeds_once(search):
     assert "On 3 other seeds: +0." in said.stdout and "± 0.0000" in said.stdout
     assert search(8, seeds=3)[2] == []
     assert "partly by luck" in search(8)[0].stdout
-
-
-@pytest.mark.parametrize(
-    ("flags", "line"),
-    [
-        ({"trials": 0}, "--trials 0: must be at least 1"),
-        ({"seeds": -1}, "--seeds -1: must be at least 0"),
-    ],
-)
-def test_a_number_that_is_none_is_one_line(search, flags, line):
-    assert search(1, **flags)[0] == Said(2, "", f"error: {line}\n")
 
 
 def test_a_spoilt_database_is_one_line(search):

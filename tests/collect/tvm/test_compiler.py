@@ -23,9 +23,8 @@ from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import Walked, disagreement, features
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.plan import bundled, eligible, network_path, tasks_of
+from lib.collect.tvm.plan import bundled, eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
-from lib.files.errors import UserError
 from lib.programs.tensorir.accesses import COLUMNS, columns
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
@@ -194,13 +193,6 @@ def test_bundled_tasks_are_those_that_were_measured():
         assert shapes == [argument["shape"] for argument in tasks[name]["arguments"]]
 
 
-def test_tasks_of_a_network_are_found(work):
-    root, task = work
-    calls = read_json(network_path(root, "mine.py:network"))["tasks"]
-    assert {row["task"]: row["calls"] for row in calls} == {task: 2}
-    assert measure.load(root, task)[1] == 2 * 4 * (256 * 256 + 256)
-
-
 def test_jobs_leave_complete_files(work):
     root, task = work
     one, two = (raw.read(raw.path(root, "main", turn, task)) for turn in range(2))
@@ -242,24 +234,6 @@ def decisions(schedule: s_tir.Schedule) -> dict[str, str]:
     parallel = [inputs[1] for about, inputs in noted if "meta_schedule.parallel" in about]
     found = {str(step): str(decision) for step, decision in drawn}
     return found | {f"parallel {k}": str(extent) for k, extent in enumerate(parallel)}
-
-
-def test_programs_that_do_not_run_are_left_out(work):
-    root, task = work
-    job = benched(root).prepare("main", 7, task)
-    job.batch.visit()
-    del job.batch.running[4]  # the second program on the second device
-    job.batch.readings.seconds = np.delete(job.batch.readings.seconds, 4, 0)
-    job.batch.readings.checks = np.delete(job.batch.readings.checks, 4, 0)
-    job.write()
-    found = raw.read(job.place)
-    job.place.unlink()
-    assert found.hash.tolist() == [job.programs[k].hash for k in (0, 2)]
-    wanted = job.batch.readings.seconds[[0, 2, 3, 4]].reshape(2, 2, -1)
-    np.testing.assert_array_equal(found.arrays["seconds"], wanted)
-    job.batch.running = [4]
-    with pytest.raises(UserError, match="no program of it"):
-        job.write()
 
 
 @pytest.mark.parametrize(("phase", "better"), [("main", True), ("main", False), ("plain", True)])

@@ -121,35 +121,12 @@ def test_programs_that_compute_something_else_or_do_not_join_are_left_out(work, 
     assert data.metadata["dropped"] == {"another output": 1, "features and tree disagree": 1}
 
 
-def test_another_processor_and_two_threads_are_devices_of_their_own(work, exported):
-    write_raw(work, "main", 0, task_name(4), processor="Intel Xeon (family 6, model 207)")
-    write_raw(work, "threads", 0, task_name(3), scale=0.6, threads=2)
-    data = exported()
-    names = [d["name"] for d in data.metadata["devices"]]
-    assert len(names) == 9
-    assert {"amd-epyc-26-2.core-avx2.2t", "intel-xeon-6-207.core-avx2.1t"} <= set(names)
-    two = data.latencies.filter(pl.col("device") == names.index("amd-epyc-26-2.core-avx2.2t"))
-    assert len(two) == 3
-
-
-@pytest.mark.parametrize("kept", [0, 100, 1000])
-def test_a_raw_file_that_is_cut_is_one_line_and_nothing_is_written(work, tmp_path, kept):
-    place = raw.path(work, "main", 0, task_name(4))
-    place.write_bytes(place.read_bytes()[:kept])
-    with pytest.raises(DataError, match=place.name):
-        export(work, tmp_path / "root")
-    assert not (tmp_path / "root").exists()
-
-
 BROKEN = {
     "no seconds": {"seconds": np.zeros((3, 3))},
-    "seconds of other programs": {"seconds": np.ones((3, 2, 11))},
     "no reading": {"seconds": np.full((3, 3, 11), np.nan)},
     "a negative time": {"seconds": np.full((3, 3, 11), -1.0)},
-    "fewer features": {"features": np.zeros((1, 164), np.float32)},
     "features that are no numbers": {"features": np.full((6, 164), np.nan, np.float32)},
     "counts that do not add up": {"leaves": np.array([1, 1, 99], np.int32)},
-    "negative counts": {"nodes": np.array([-1, 1, 9], np.int32)},
     "trees that are none": {"kind": np.zeros(18, np.int8)},
 }
 
@@ -160,11 +137,3 @@ def test_a_raw_file_that_says_what_cannot_be_is_one_line(work, tmp_path, name):
     with pytest.raises(DataError, match=place.name):
         export(work, tmp_path / "root")
     assert not (tmp_path / "root").exists()
-
-
-def test_programs_of_a_task_that_no_network_calls_any_more_are_left_out(work, exported):
-    for phase in ("main", "plain"):
-        write_raw(work, phase, 0, task_name(99))
-    data = exported()
-    assert task_name(99) not in data.tasks["task"]
-    assert data.metadata["dropped"]["of a task that no network calls"] > 0

@@ -47,10 +47,6 @@ def tokens():
 
 LINEAR = nn.Linear(8, 8)
 NETWORKS = {
-    "BatchNorm1d": lambda: (
-        nn.Sequential(LINEAR, trained(nn.BatchNorm1d(8))),
-        (torch.randn(3, 8),),
-    ),
     "BatchNorm2d": lambda: (
         nn.Sequential(nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6)), nn.ReLU()),
         image(),
@@ -58,13 +54,10 @@ NETWORKS = {
     "GroupNorm": lambda: (nn.Sequential(nn.Conv2d(4, 6, 3), nn.GroupNorm(2, 6)), image()),
     "InstanceNorm": lambda: (nn.InstanceNorm2d(4, affine=True), image()),
     "LayerNorm": lambda: (nn.Sequential(LINEAR, nn.LayerNorm(8)), tokens()),
-    "RMSNorm": lambda: (nn.Sequential(LINEAR, nn.RMSNorm(8)), tokens()),
     "LSTM": lambda: (Does(lambda layer, x: layer(x)[0], nn.LSTM(8, 6, batch_first=True)), tokens()),
     "attention": lambda: (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), tokens()),
     "argmax": lambda: (Does(lambda x: x.argmax(-1)), tokens()),
-    "argmin": lambda: (Does(lambda x: x.argmin(1)), tokens()),
     "var": lambda: (Does(lambda x: x.var(-1)), tokens()),
-    "std": lambda: (Does(lambda x: x.std(1, keepdim=True)), tokens()),
     "frac": lambda: (Does(lambda x: (3 * x).frac()), tokens()),
     "grid_sample": lambda: (
         Does(lambda x, grid: functional.grid_sample(x, grid, align_corners=False)),
@@ -97,13 +90,6 @@ def test_arguments_are_those_of_the_network():
     assert found.arguments(()) == ()
 
 
-def diagonal(x):
-    """Write into places that several indices name."""
-    places, result = torch.arange(5), torch.zeros(3, 2, 5, 5)
-    result[..., places, places] = x[:, None, :5].expand(-1, 2, -1)
-    return result
-
-
 @pytest.mark.parametrize(
     ("network", "said"),
     [
@@ -112,14 +98,6 @@ def diagonal(x):
         ((Does(lambda x: x if x.sum() > 0 else -x), tokens()), "what it runs depends on values"),
         ((Does(lambda x: x.nonzero()), tokens()), "it has no operator 'nonzero.default'"),
         ((Does(lambda x: (x + 1, None)), tokens()), "x: one of its results is None: return tens"),
-        (
-            (Does(diagonal), (torch.randn(3, 8),)),
-            "x: TVM cannot compile or run it: Cannot broadcast index sha",
-        ),
-        (
-            (Does(lambda x: functional.adaptive_avg_pool2d(x, 5)), image()),
-            "x: adaptive_avg_pool2d: a loop's length is not fixed",
-        ),
         (
             (Does(lambda x: functional.unfold(x, 3)), image()),
             "x: TVM cannot read it: index: index_tensor: cannot broadcast",
@@ -157,9 +135,6 @@ def perceptron(path, batch, operator: str = "Relu", inputs=("h",), opset: int = 
     [
         ("Dropout", ["h"], 13),
         ("Sum", ["h", "a", "h"], 13),
-        ("Mean", ["h", "a"], 13),
-        ("Max", ["h", "a"], 13),
-        ("Min", ["h"], 13),
         ("BatchNormalization", ["h", "a", "b", "c", "d"], 9),
     ],
 )
@@ -206,9 +181,3 @@ def test_an_onnx_file_that_cannot_be_read_is_told(tmp_path, sizes, batch, said):
     with pytest.raises(UserError) as error:
         graph_of(imported(named(path, batch)))
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
-
-
-def test_what_is_no_onnx_file_is_told(tmp_path):
-    (tmp_path / "a.onnx").write_bytes(b"\x08\xff nothing")
-    with pytest.raises(UserError, match=r"a\.onnx: onnx cannot read it: "):
-        named(str(tmp_path / "a.onnx"), None).build()

@@ -59,17 +59,6 @@ def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process():
     assert max(len([j for j in chunk if j[0] == "main"]) for chunk in found) == plan.JOBS
 
 
-def test_other_phases_come_when_asked_for():
-    tasks = [task_name(k) for k in range(200)]
-    found = list(plan.chunks(["search", "plain", "threads"], range(1, 3), tasks, tasks[:1]))
-    jobs = [job for chunk in found for job in chunk]
-    by_phase = {phase: [job for job in jobs if job[0] == phase] for phase in raw.PHASES}
-    assert by_phase["search"] == [("search", turn, tasks[0]) for turn in (1, 2)]
-    assert by_phase["plain"] == [("plain", 0, task) for task in sorted(tasks)]
-    assert {turn for _, turn, _ in by_phase["threads"]} == {1}
-    assert 30 <= len(by_phase["threads"]) <= 70 and not by_phase["main"]
-
-
 def test_what_is_done_or_given_up_is_not_done_again(tmp_path):
     tasks = [write_task(tmp_path, k) for k in range(4)]
     write_raw(tmp_path, "main", 0, tasks[0])
@@ -90,13 +79,6 @@ def test_bundled_networks_are_written_with_their_tasks(tmp_path):
     assert {*calls} == {*tasks} and all("module" not in metadata for metadata in tasks.values())
     measured, search = plan.eligible_tasks(tmp_path, ["mlp.w256_l3.b1"])
     assert measured and not search
-
-
-def test_tasks_for_searching_are_kept_from_everything_else(tmp_path):
-    one = write_task(tmp_path, 0)
-    two = write_task(tmp_path, 1, split="search")
-    write_network(tmp_path, "mlp.w8", dict.fromkeys((one, two), 1))
-    assert plan.eligible_tasks(tmp_path, ["mlp.w8"]) == ([one], [two])
 
 
 def test_tasks_that_a_file_names_are_measured_and_no_others(tmp_path):

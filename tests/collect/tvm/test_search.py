@@ -23,7 +23,6 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
-import tvm_ffi
 
 from lib.collect.tvm import compiler, running, timing
 from lib.collect.tvm import search as half
@@ -72,33 +71,6 @@ def test_measurements_are_kept_in_their_order(task, tmp_path):
     again = TuningDatabase(tmp_path, "avx2")
     np.testing.assert_array_equal(again.measured(task), [3.0, 1.0, np.nan])
     assert [seconds for _, seconds in again.programs(task)] == [1.0, 3.0]
-
-
-def test_records_of_another_target_or_task_do_not_count(mine, tmp_path):
-    found = imported(named(mine, None))
-    one, other = graph_of(found).tasks
-    (mixed,) = Sampler(one, 1).draw(1)
-    TuningDatabase(tmp_path, "avx512").add(one, mixed, 1e-12)
-    database = TuningDatabase(tmp_path, "avx2")
-    database.add(other, Sampler(other, 1).draw(1)[0], 2.0)
-    assert database.measured(one) == [] and database.programs(one) == []
-    assert database.measured(other) == [2.0]
-    best = half.best_of(found.module, database)
-    unchanged = [tvm_ffi.structural_equal(best[g], f) for g, f in found.module.functions.items()]
-    assert unchanged.count(False) == 1  # the other task's function
-    assert TuningDatabase(tmp_path, "avx512").measured(one) == [1e-12]
-
-
-def test_a_line_that_was_cut_short_is_left_out(task, tmp_path):
-    database = TuningDatabase(tmp_path, "avx2")
-    for schedule, seconds in zip(Sampler(task, 1).draw(2), (3.0, 1.0), strict=True):
-        database.add(task, schedule, seconds)
-    path = tmp_path / RECORDS
-    path.write_bytes(path.read_bytes()[:-30])
-    again = TuningDatabase(tmp_path, "avx2")
-    assert again.measured(task) == [3.0]
-    again.add(task, Sampler(task, 2).draw(1)[0], 2.0)
-    assert TuningDatabase(tmp_path, "avx2").measured(task) == [3.0, 2.0]
 
 
 def test_a_search_begins_with_what_another_database_has_of_its_tasks(mine, task, tmp_path):

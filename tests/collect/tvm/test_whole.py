@@ -17,7 +17,7 @@ from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.graph import Call, Graph, graph_of, only_constants, without
+from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import network_path
@@ -65,23 +65,6 @@ def test_calls_wait_for_what_they_read(graph):
     read = {k for one in graph.calls for k in one.after}
     assert len({*range(len(graph.calls))} - read) == 1  # the softmax
     assert any(len(one.after) == 2 for one in graph.calls)
-
-
-def test_what_calls_read_that_no_call_wrote(graph, tmp_path):
-    """Input, weights and biases of the first product; of a table, what is looked up."""
-    first = graph.calls[0]
-    assert sorted(size for _, size in first.reads) == [4 * 24, 4 * 4 * 24, 4 * 24 * 24]
-    assert first.writes == 4 * 4 * 24
-    numbers = [number for one in graph.calls for number, _ in one.reads]
-    assert len(set(numbers)) == len(numbers) == 7  # nothing is read twice
-    path = tmp_path / "table.py"
-    path.write_text(
-        "import torch\ndef network():\n"
-        "    return torch.nn.Embedding(5000, 8), (torch.zeros(1, 4, dtype=torch.int64),)\n"
-    )
-    found = graph_of(imported(named(f"{path}:network", 1)))
-    call = found.calls[found.names.index("take")]
-    assert [size for _, size in call.reads] == [4 * 4 * 8] and call.writes == 4 * 4 * 8
 
 
 def test_tasks_are_those_that_are_measured(mine, graph, tmp_path):
@@ -187,16 +170,6 @@ def test_what_is_no_database_of_a_network_is_told(mine, graph, tmp_path):
     with pytest.raises(UserError, match="found no program of this network that runs"):
         main([*line, str(tmp_path / "other")])
     assert not (tmp_path / "a.npz").exists()
-
-
-def test_what_waited_for_a_call_that_is_left_out_waits_for_what_that_waited_for(graph):
-    a, b, c = graph.tasks[:3]
-    calls = (Call(0, ()), Call(1, (0,)), Call(1, ()), Call(2, (1, 2)), Call(0, (3,)))
-    made = Graph(calls, (a, b, c), ("a", "b", "c"), {"f": 0, "g": 1, "h": 2})
-    found = without(made, {1})
-    assert found.calls == (Call(0, ()), Call(1, (0,)), Call(0, (1,)))
-    assert (found.names, found.functions) == (("a", "c"), {"f": 0, "h": 1})
-    assert without(made, set()) == made
 
 
 STEPS = """

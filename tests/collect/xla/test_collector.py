@@ -117,16 +117,6 @@ def test_programs_are_timed_by_their_kernels(tmp_path):
     assert code != 0 and "timed_by was 'kernels'" in said
 
 
-def test_a_program_of_few_layouts_has_few_configurations(tmp_path):
-    lowered = jax.jit(lambda x: x.reshape(24)).lower(jax.numpy.ones((4, 6)))
-    path = tmp_path / "few.pb"
-    path.write_bytes(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
-    code, _, errors = done(tmp_path, "--programs", str(path), "--random", "50")
-    assert code == 0, errors
-    with np.load(tmp_path / "collect" / "xla" / "few.npz") as file:
-        assert (file["search"] == 0).sum() == 3, "two orders, and the compiler's choice"
-
-
 def test_a_program_that_computes_nothing_finite_is_a_failure_in_one_line(tmp_path):
     lowered = jax.jit(lambda x, y: x @ y / 0 - x @ y / 0).lower(*[jax.numpy.ones((8, 8))] * 2)
     path = tmp_path / "nan.pb"

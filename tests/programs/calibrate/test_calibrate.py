@@ -169,25 +169,6 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         on_device(ensemble, device, results)
 
 
-def test_the_papers_way_tunes_networks_with_what_they_have_learned_from(
-    trained, collected, monkeypatch
-):
-    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
-    monkeypatch.setattr(tuning, "CMD_RATE", 1e-3)
-    said = calibrate(trained, "--method", "cmd")
-    assert said.returncode == 0, said.stderr
-    assert [row.split()[-1] for row in said.stdout.splitlines()[2:-1]] == ["tuned", "tuned"]
-    ensemble, cache, results = loaded(trained)
-    device = known_devices(devices_of(cache), results, results)[-1]
-    assert device["factor"] == 1.0 and device["after"] < device["before"]
-    programs = load_programs(cache, all_pairs(cache, cache.names("test")))
-    found, plain = (
-        predicted_seconds(one, programs, device)
-        for one in (on_device(ensemble, device, results), ensemble)
-    )
-    assert np.median(found / plain) > 1.1  # towards SLOWER
-
-
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory):
     """A predictor whose fold has learned from one of two processors."""
@@ -222,24 +203,6 @@ def test_a_device_that_was_learned_from_is_refused(trained, apart):
     assert said.stderr.startswith("error: --tasks 99: cpu.avx512.1t has ")
 
 
-def test_bundled_networks_are_calibrated_where_nothing_is_trained(
-    trained, collected, monkeypatch, tmp_path
-):
-    _, cache, results = loaded(trained)
-    chosen = predictor_settings(COLLECTION, trained / "data", None)[1]
-    weights.keep(results, chosen, tmp_path / "weights", {"devices": devices_of(cache)})
-    monkeypatch.setattr(weights, "BUNDLED", tmp_path / "weights")
-    own = tmp_path / "outputs" / COLLECTION
-    own.mkdir(parents=True)
-    (own / "cache").symlink_to(results / "cache")
-    (tmp_path / "data").symlink_to(trained / "data")
-    said = calibrate(tmp_path)
-    assert said.returncode == 0, said.stderr
-    known = known_devices(devices_of(cache), own, tmp_path / "weights" / COLLECTION)
-    assert known[-1]["factor"] > 1.5
-    assert known_devices(devices_of(cache), own, results) == devices_of(cache)
-
-
 def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected, capsys):
     calibrate(trained)
     _, cache, results = loaded(trained)
@@ -254,20 +217,6 @@ def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected,
     path.write_text(json.dumps(record))
     with pytest.raises(DataError, match=r"calibration\.json: devices\[0\]\.factor: "):
         known_devices(devices_of(cache), results, results)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--networks", 0), "--networks 0: must be at least 1"),
-        (("--core", 9999), "--core 9999: '9999' is not a core of this machine; choose from "),
-        (("--tvm", "nowhere"), "--tvm nowhere: no such file; make calibrate installs TVM"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(trained, words, said):
-    done = calibrate(trained, *words)
-    assert done.returncode == 2
-    assert said in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_networks_that_tell_most_are_none_of_the_test(trained):
@@ -292,3 +241,21 @@ def test_caches_that_hold_data_by_level(tmp_path):
 def test_a_part_that_fails_says_why():
     with pytest.raises(UserError, match="what is wrong"):
         run_part([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])
+
+
+def test_bundled_networks_are_calibrated_where_nothing_is_trained(
+    trained, collected, monkeypatch, tmp_path
+):
+    _, cache, results = loaded(trained)
+    chosen = predictor_settings(COLLECTION, trained / "data", None)[1]
+    weights.keep(results, chosen, tmp_path / "weights", {"devices": devices_of(cache)})
+    monkeypatch.setattr(weights, "BUNDLED", tmp_path / "weights")
+    own = tmp_path / "outputs" / COLLECTION
+    own.mkdir(parents=True)
+    (own / "cache").symlink_to(results / "cache")
+    (tmp_path / "data").symlink_to(trained / "data")
+    said = calibrate(tmp_path)
+    assert said.returncode == 0, said.stderr
+    known = known_devices(devices_of(cache), own, tmp_path / "weights" / COLLECTION)
+    assert known[-1]["factor"] > 1.5
+    assert known_devices(devices_of(cache), own, results) == devices_of(cache)

@@ -35,12 +35,6 @@ def by_hand(one: np.ndarray, other: np.ndarray, moments: int) -> float:
     return total
 
 
-def test_of_two_numbers_each():
-    # Means 1 and 2, variances 1 and 4, third moments 0, fourth 1 and 16; the support is 0 to 4.
-    found = discrepancy([[0.0], [2.0]], [[0.0], [4.0]])
-    assert found == pytest.approx(1 / 4 + 3 / 4**2 + 0 + 15 / 4**4 + 0)
-
-
 @given(SAMPLES, st.integers(1, 5))
 def test_it_is_the_equation(pair, moments):
     one, other = pair

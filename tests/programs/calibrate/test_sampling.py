@@ -39,14 +39,6 @@ def test_each_cluster_has_the_task_nearest_to_it_the_largest_first():
         assert kmeans_tasks(rows, first, 3, seed).tolist() == [0, 3, 4]
 
 
-def test_a_task_that_is_taken_leaves_the_next_cluster_its_second_choice():
-    # Task 0 has programs in both heaps, task 1 lies far away: clusters of 3 and 3.
-    rows = np.array([[0.0], [10.0], [0.1], [0.2], [10.1], [10.2]])
-    first = np.array([0, 2, 4, 6])
-    assert set(kmeans_tasks(rows, first, 2, 0).tolist()) == {1, 2}
-    assert set(kmeans_tasks(rows, first, 3, 0).tolist()) == {0, 1, 2}
-
-
 @given(tasks())
 @settings(max_examples=30, deadline=None)
 def test_columns_have_unit_variance_or_are_left_out(case):

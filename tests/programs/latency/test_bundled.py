@@ -6,16 +6,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-import torch
 
-from lib.files import tensor_file
 from lib.programs.devices import predicted_seconds
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import load_programs
-from lib.programs.latency.error import COUNTS, Error, bundled_error, of_blend
+from lib.programs.latency.error import bundled_error, of_blend
 from lib.programs.latency.predictor import Predictor, predictor_in, predictor_settings
-from lib.scoring.weights import BUNDLED
 from tests.programs.builders import COLLECTION, cached, write_root
 
 MICROSECONDS = {  # of made-up programs, when the weights were made
@@ -39,11 +35,6 @@ def test_it_predicts_as_it_did(tmp_path, capsys):
         np.testing.assert_allclose(1e6 * seconds, expected, rtol=0.02)
 
 
-def test_it_is_small():
-    files = (BUNDLED / COLLECTION).rglob("*.safetensors")
-    assert sum(path.stat().st_size for path in files) < 6 << 20
-
-
 def test_its_latencies_are_as_far_off_as_its_own_were(tmp_path):
     """Errors of the nearest number of schedules, of networks that were held out."""
     predictor = Predictor.load(tmp_path, tvm=Path(sys.executable))
@@ -53,13 +44,3 @@ def test_its_latencies_are_as_far_off_as_its_own_were(tmp_path):
     assert drawn == of_blend(single, 4, 20, False) and drawn.networks > 100
     assert 0.8 < searched.low < searched.middle < drawn.middle < drawn.high < 2
     assert len(predictor.learned) > 1000
-
-
-@pytest.mark.parametrize(("schedules", "middle"), [(1, 1.0), (3, 4.0), (11, 8.0), (12, 16.0)])
-def test_errors_are_of_the_nearest_number_of_schedules(schedules, middle, tmp_path):
-    numbers = {str(count): [0.5, float(count), 99.0, 7.0] for count in COUNTS}
-    errors = {"cpu": {"searched": numbers}}
-    (tmp_path / "fold_0").mkdir()
-    path = tmp_path / "fold_0" / "last.safetensors"
-    tensor_file.save(path, {"x": torch.zeros(1)}, {"errors": errors})
-    assert bundled_error(tmp_path, "cpu", schedules, True) == Error(0.5, middle, 99.0, 7)

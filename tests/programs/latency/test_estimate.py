@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from lib.files.errors import DataError
-from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out, of_blend
+from lib.programs.latency.error import Error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import as_json, as_text, compared, costs, estimate
 from lib.programs.latency.memory import CACHES
 from lib.programs.latency.network import read_network
@@ -93,15 +93,6 @@ def test_a_blend_is_short_of_less_than_a_fold():
     fewer, more = (of_blend(error, folds, 16, False).middle for folds in (2, 4))
     assert 1.0 < more < fewer < of_blend(error, 4, 16, True).middle < 1.1
     assert of_blend(Error(1.0, 1.0, 1.0, 0), 4, 16, True).middle == 1.0  # nothing is known
-
-
-def test_networks_that_are_hardly_measured_do_not_count():
-    tasks = {"a": (np.ones(3), np.ones(3))}
-    others = {name: {**called, "other": 2} for name, called in networks(6).items()}
-    assert error_of(tasks, others, 2) == Error(1.0, 1.0, 1.0, 0)  # a fifth of the calls
-    tasks["b"] = tasks["a"]
-    assert error_of(tasks, networks(4), 2).networks == 0  # too few
-    assert DRAWS > 1
 
 
 def test_predictions_of_a_device_are_read_by_task(tmp_path):

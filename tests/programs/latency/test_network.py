@@ -46,19 +46,13 @@ THREE = [{**CALL, "task": k} for k in range(3)]
     [
         ({"calls": []}, {}, "calls: found none"),
         ({"calls": [CALL]}, {}, "calls: found other tasks, expected all of 0 to 2"),
-        ({"calls": [{"task": 0}]}, {}, r"calls\[0\].after: found nothing"),
         ({"calls": [{**CALL, "task": k, "after": [k]} for k in range(3)]}, {}, "waits for itself"),
         ({"calls": [*THREE, {**CALL, "writes": -1}]}, {}, "expected pairs of a number and bytes"),
-        ({"calls": [*THREE, {**CALL, "reads": [[1]]}]}, {}, "expected pairs of a number and"),
         ({"network": 3}, {}, "network: found 3, expected text"),
         ({}, {"owner": np.zeros(9, np.int32)}, "owner: found a task without a program"),
-        ({}, {"owner": np.arange(9)[::-1]}, "owner: found another order"),
         ({}, {"leaves": np.ones(9, np.int32)}, "leaves: found other numbers"),
-        ({}, {"nodes": np.ones(9, np.int32)}, "nodes: found other numbers"),
         ({}, {"features": np.full((15, WIDTH), np.nan)}, "features: found no numbers"),
-        ({}, {"features": np.full((15, WIDTH), 1e30)}, "features: found no numbers"),
         ({}, {"depth": np.full(24, 9)}, "(depth|nodes): found"),
-        ({}, {"hash": np.array([["a"]])}, "leaves: found other numbers, expected 0 counts"),
     ],
 )
 def test_what_cannot_be_is_told(tmp_path, about, arrays, said):

@@ -29,12 +29,6 @@ def shown(nodes: list[Node]) -> list[tuple]:
     return [dataclasses.astuple(run) for run in replay(nodes).runs]
 
 
-def test_a_chain_takes_the_sum():
-    chain = [Node(1), Node(2, (0,)), Node(3, (1,))]
-    assert shown(chain) == [(0, "cpu", 0, 1), (1, "cpu", 1, 3), (2, "cpu", 3, 6)]
-    assert replay(chain).seconds == critical_path(chain) == 6
-
-
 def test_two_engines_run_what_does_not_wait():
     diamond = [
         Node(1, (), "a"),
@@ -51,12 +45,6 @@ def test_two_engines_run_what_does_not_wait():
     assert replay(diamond).seconds == critical_path(diamond) == 7
     alone = [dataclasses.replace(node, engine="a") for node in diamond]
     assert replay(alone).seconds == 10
-
-
-def test_a_gap_keeps_its_engine_and_those_that_wait():
-    nodes = [Node(2, (), "a", gap=0.5), Node(1, (), "a"), Node(1, (0,), "b")]
-    assert shown(nodes) == [(0, "a", 0, 2), (2, "b", 2.5, 3.5), (1, "a", 2.5, 3.5)]
-    assert replay([Node(2, gap=0.5)]).seconds == 2.5
 
 
 def test_the_node_that_was_ready_first_runs_first_and_ties_go_by_their_order():

@@ -60,15 +60,6 @@ def test_a_prediction_does_not_depend_on_its_batch(network):
         torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
 
 
-def test_the_tree_counts_only_with_its_encoding(network):
-    one = batch(4)
-    moved = dataclasses.replace(one, position=one.position + 7)
-    plain = build(dataclasses.replace(TINY, positional=False))
-    with torch.inference_mode():
-        assert not torch.allclose(network(one), network(moved), atol=1e-6)
-        assert torch.equal(plain(one), plain(moved))
-
-
 @settings(max_examples=15)
 @given(first=st.lists(st.integers(0, 500), min_size=2, max_size=6, unique=True))
 def test_the_order_of_a_tree_survives(first):
@@ -88,13 +79,6 @@ def test_numbers_of_leaves_that_were_not_seen_get_the_nearest():
     x = torch.rand(2, 7, 4)
     assert layers(x).shape == (2, 3)
     assert torch.equal(layers(x[:, :2]), layers.layers[1](x[:, :2].flatten(1)))
-
-
-def test_leaves_of_an_unseen_number_are_averaged_in_runs():
-    layers = LeafCountLayers(4, 3, most=2)
-    x = torch.rand(1, 4, 4)
-    halves = torch.stack([x[:, :2].mean(1), x[:, 2:].mean(1)], 1)
-    torch.testing.assert_close(layers(x), layers.layers[1](halves.flatten(1)))
 
 
 def test_the_papers_network_has_the_papers_number_of_weights():

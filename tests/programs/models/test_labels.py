@@ -49,16 +49,3 @@ def test_any_label_means_some_time(name):
     assert (seconds.diff() >= 0).all()
     low, high = latencies(2).min() / BEYOND, latencies(2).max() * BEYOND
     assert low * 0.999 <= seconds[0] and seconds[-1] <= high * 1.001
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_one_latency_is_label_zero(name):
-    made = fitted(name, np.full(5, 1e-3))
-    assert torch.isfinite(made(torch.tensor([1e-3]))).all()
-
-
-def test_what_was_fitted_is_saved_with_the_weights():
-    made, other = fitted("box-cox", latencies(1)), LabelTransform("box-cox")
-    other.load_state_dict(made.state_dict())
-    some = torch.tensor([1e-4, 1e-3])
-    assert torch.equal(made(some), other(some))
