@@ -17,7 +17,7 @@ from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.tpugraphs.dataset import LEARNING
 
-# Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
+# Columns of the table that are text; all others are integers: offsets, counts and sizes.
 TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
 COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
@@ -64,7 +64,7 @@ class Cache:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many configurations each graph's source file has."""
+        """Return the number of configurations in each graph's source file."""
         return original_configurations(self.table)
 
     def graph(self, name: str) -> CachedGraph:
@@ -106,7 +106,7 @@ def read_table(folder: Path) -> pl.DataFrame:
 
 
 def original_configurations(table: pl.DataFrame) -> dict[str, int]:
-    """How many configurations each graph's source file has, by graph.
+    """Return the number of configurations in each graph's source file, by graph.
 
     Kernels keep every configuration, so that their table has one number of them.
     """

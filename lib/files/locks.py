@@ -1,4 +1,4 @@
-"""Who is writing: the kernel's locks on what a process writes.
+"""The kernel's locks on what a process writes.
 
 Two runs of one stage in one folder of outputs would clear away and write over each other's
 unfinished files. The second waits until the first has ended; and what is cleared away as left over
@@ -71,7 +71,7 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
 
 
 def _whom(descriptor: int, artifact: Path) -> str:
-    """Whom this process waits for: what the holder of a lock has written into its file."""
+    """Return whom this process waits for, as the holder of the lock has written into its file."""
     process, _, since = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
     who = f"process {process} has been writing it since {since}" if since else "it is being written"
     return f"{artifact}: {who}; waiting for that to end"
@@ -89,7 +89,7 @@ def being_written(path: Path) -> Iterator[None]:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether an unfinished file or folder is marked by :func:`being_written`."""
+    """Return whether an unfinished file or folder is marked by :func:`being_written`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -101,7 +101,7 @@ def is_being_written(path: Path) -> bool:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Whether the lock is had; also true where the file system has none."""
+    """Return whether the lock is had; also true where the file system has none."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -66,7 +66,7 @@ def check_regular(path: Path | str) -> None:
 
 
 def unreadable(path: Path | str, error: OSError) -> UnreadableError:
-    """What to raise of a file instead of an error of the operating system."""
+    """Return what to raise of a file instead of an error of the operating system."""
     return UnreadableError(path, "file", error.strerror or error, "a readable file")
 
 

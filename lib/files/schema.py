@@ -1,4 +1,4 @@
-"""What a JSON document must look like before it is believed."""
+"""Checks of a JSON document against a schema."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expect(document: Any, schema: Any, path: Path | str, field: str = "", advice
 def _parts(
     document: Any, schema: Any, path: Path | str, field: str, advice: str
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Where each part of a list or an object stands, the part, and its schema."""
+    """Yield the place of each part of a list or an object, the part, and its schema."""
     if isinstance(schema, list):
         yield from ((f"{field}[{index}]", value, schema[0]) for index, value in enumerate(document))
     elif isinstance(schema, dict) and schema.keys() & {str, int}:
@@ -80,7 +80,7 @@ def _is(value: Any, schema: Any) -> bool:
 
 
 def _is_key(key: str, kind: type) -> bool:
-    """Whether a key is a whole number, or text that can be written (no half a character)."""
+    """Return whether a key is a whole number, or text that can be written (no half a character)."""
     if kind is int:
         return key.isascii() and key.isdecimal()
     return not any("\ud800" <= character <= "\udfff" for character in key)

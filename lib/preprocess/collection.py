@@ -33,7 +33,7 @@ from lib.tpugraphs.roots import SPLITS, DataRoot
 TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
 TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
 TASKS = 8  # of a worker, at least
-MOST_JOBS = 1024  # processes, however many are asked for
+MOST_JOBS = 1024  # processes, however many --jobs names
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A bad file that was left out, and what is bad about it."""
+    """A bad file that was left out, and what is wrong with it."""
 
     file: RawFile
     error: DataError
@@ -56,7 +56,7 @@ class Skipped:
         return " ".join(str(self.error).split())
 
     def entry(self) -> dict[str, str]:
-        """What the manifest says of it, the same wherever the data root is."""
+        """Return its entry in the manifest, the same wherever the data root is."""
         _, key, actual, expected = self.error.args
         why = f"{key}: found {actual}, expected {expected}"
         return {"split": self.file.split, "file": self.file.path.name, "why": why}
@@ -93,7 +93,7 @@ def write_cache(
 
     Args:
         path, files: the folder, and what to put there, in this order.
-        settings: what the cache depends on beside the files.
+        settings: what the cache depends on, in addition to the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
         check: is called once all files are read; if it raises, nothing is written.
@@ -108,7 +108,7 @@ def write_cache(
         UnreadableError: if a file cannot be read: missing, no permission, a failing disk. That
             is nothing of its content, so that it ends the stage also with ``keep_going``: a
             graph would be left out that is good once the disk is there again.
-        DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
+        DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
         process = partial(
@@ -118,8 +118,8 @@ def write_cache(
         if skipped and not writer.rows:
             raise skipped[0].error
         check()
-        about = preprocess_of(kind).about(files[0].path)
-        writer.finish({**about, **_manifest(writer, skipped, settings)})
+        metadata = preprocess_of(kind).metadata(files[0].path)
+        writer.finish({**metadata, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
 
 
@@ -252,7 +252,7 @@ def _process_file(
 def _manifest(
     writer: CacheWriter, skipped: list[Skipped], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a cache says of itself; its fingerprint is of what it holds, whatever code wrote it."""
+    """Return the manifest of a cache; its fingerprint is of its content, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
     content = {"sources": sources, "arrays": writer.digits, "settings": settings}
     return {

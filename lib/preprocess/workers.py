@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 def uninterrupted_children() -> Iterator[None]:
     """Processes that are started in the block are never interrupted, and this one after it.
 
-    On Ctrl-C the terminal tells every process: each worker would print a traceback.
+    On Ctrl-C the terminal interrupts every process: each worker would print a traceback.
     """
     resource_tracker.ensure_running()  # whose start would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -24,7 +24,7 @@ from lib.ranking.metrics import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE, NARROW = 860.0, 390.0  # points, about a pixel each on a phone
+WIDE, NARROW = 860.0, 390.0  # points, roughly a pixel each on a phone
 PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 POINTS = 1500  # of a cloud; more would only make the file larger
@@ -227,7 +227,7 @@ def use_logarithm(axes: Axes, axis: str, values: Sequence[float] | np.ndarray) -
 
 
 def label_ticks(axes: Axes) -> None:
-    """Give both axes about five ticks, labelled by few digits."""
+    """Give both axes five ticks or so, labelled by few digits."""
     for axis in (axes.xaxis, axes.yaxis):
         if axis.get_scale() == "linear":
             axes.locator_params(axis=axis.axis_name, nbins=5)

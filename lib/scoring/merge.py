@@ -106,7 +106,7 @@ def _check_one_dataset(collections: list[Collection]) -> None:
 def _missing(
     part: Collection, ids: list[str], entries: dict[str, np.ndarray], official: bool
 ) -> list[str]:
-    """What a collection lacks, in words: a phrase for each reason."""
+    """Return what a collection lacks, in words: a phrase for each reason."""
     absent = [name for name in ids if name not in entries]
     reasons = []
     if not part.file.exists():

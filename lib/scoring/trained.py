@@ -81,23 +81,23 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     for fold, (_, metadata) in loaded.items():
         expect(metadata, {"data": str, kind.metric: float}, paths[fold])
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
-    chosen = trained_settings(kind, first_path, first, overrides)
+    trained = trained_settings(kind, first_path, first, overrides)
     for fold, (_, metadata) in loaded.items():
-        check_trained_with(paths[fold], metadata, chosen, fold)
+        check_trained_with(paths[fold], metadata, trained, fold)
         _check_alike(paths[fold], metadata, first)
-    validation = {fold: metadata[chosen.metric] for fold, (_, metadata) in loaded.items()}
+    validation = {fold: metadata[trained.metric] for fold, (_, metadata) in loaded.items()}
     networks = {}
-    for fold in choose_folds(validation, chosen.best_folds, chosen.higher_is_better):
-        networks[fold] = network_for(chosen).eval()
+    for fold in choose_folds(validation, trained.best_folds, trained.higher_is_better):
+        networks[fold] = network_for(trained).eval()
         tensor_file.load_into(networks[fold], paths[fold], loaded[fold][0])
-    return Ensemble(chosen, networks, first["data"])
+    return Ensemble(trained, networks, first["data"])
 
 
 def _weights_used(folder: Path, kind: type[Settings]) -> str:
     """Return the weights, best or last, that any fold's file says stages 3 and 4 take."""
     names = settings.WEIGHTS_FILES.values()
     files = sorted(path for name in names for path in folder.glob(f"fold_*/{name}"))
-    said = tensor_file.read_about(files[0]).get("weights") if files else None
+    said = tensor_file.read_metadata(files[0]).get("weights") if files else None
     return said if said in settings.WEIGHTS_FILES else kind.weights
 
 
@@ -112,9 +112,9 @@ def trained_settings(
         if not isinstance(value, allowed) or (type(value) is bool and allowed is not bool):
             expected = getattr(types[name], "__name__", types[name])
             raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
-    chosen = kind(**{**stored, **overrides})
-    chosen.check()
-    return chosen
+    trained = kind(**{**stored, **overrides})
+    trained.check()
+    return trained
 
 
 def _check_alike(path: Path, metadata: Mapping[str, Any], first: Mapping[str, Any]) -> None:
@@ -128,20 +128,20 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
 
     Folds run side by side, a core each: torch lets go of Python's lock.
     """
-    chosen = ensemble.settings
+    trained = ensemble.settings
     if isinstance(program.graph, TileKernel):
         graph = CachedKernel.of(program.graph, "test")
     else:
-        resolve = resolver(chosen.hardware)
-        graph = compress(program.graph, "test", chosen.hops, None, program.path, resolve)
+        resolve = resolver(trained.hardware)
+        graph = compress(program.graph, "test", trained.hops, None, program.path, resolve)
 
     def of_fold(network: nn.Module) -> np.ndarray:
-        scores = stage_script("infer").permuted_scores(network, graph, chosen)
+        scores = stage_script("infer").permuted_scores(network, graph, trained)
         return scores.mean(axis=0)[graph.original]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         scores = list(pool.map(of_fold, ensemble.networks.values()))
-    return blend(scores, blending or chosen.blending)
+    return blend(scores, blending or trained.blending)
 
 
 def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[float]:

@@ -73,7 +73,7 @@ class _Rewriting:
         self.path, self.computation, self.layouts, self.taken = path, computation, layouts, taken
         self.shapes = {inst.id: inst.shape for inst in computation.instructions}
         self.written: list[HloInstructionProto] = []
-        self.next = max(self.shapes, default=0) + 1  # XLA has ids of a computation lie together
+        self.next = max(self.shapes, default=0) + 1  # XLA wants ids of a computation to be adjacent
 
     def run(self, entry: bool) -> None:
         """Write it; outputs of the entry are held to row-major."""

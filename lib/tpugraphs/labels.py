@@ -1,4 +1,4 @@
-"""What a raw file says of its configurations' number and runtimes, without reading all of it."""
+"""Number and runtimes of a raw file's configurations, without reading all of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
     from several machines.
 
     Raises:
-        DataError: if the file cannot be believed.
+        DataError: if the file is damaged.
     """
     if path.suffix == ".npz":
         return {stem(path): _npz_runtimes(path)}
@@ -44,7 +44,7 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
 
 
 def configurations_alike(path: Path) -> bool:
-    """Whether all configurations of a layout graph's file are the same; raises DataError.
+    """Return whether all configurations of a layout graph's file are the same; raises DataError.
 
     Of an npz they are read up to the first one that differs, or not much further.
     """

@@ -1,4 +1,4 @@
-"""Protobuf files, told apart by their content: layout, tile, or HLO modules, bare or as dumped."""
+"""Protobuf files of layouts, tiles or HLO modules, bare or as dumped, known by their content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHER_FILES = {  # what a file begins with that is no protobuf: what it is, and 
 
 
 def detect_kind(path: Path | str) -> str:
-    """Tell ``layout``, ``tile`` and ``hlo`` files apart by their content.
+    """Return whether a file is of kind ``layout``, ``tile`` or ``hlo``, by its content.
 
     Protobuf parses almost anything, so a kind counts only if its modules have instructions and
     every instruction has an opcode. An HloProto has its module where ModuleTuningData has it, but
@@ -59,7 +59,7 @@ def detect_kind(path: Path | str) -> str:
 
 
 def from_bytes(message: type[M], data: bytes) -> M:
-    """A message; raises DecodeError, or MemoryError, which the library tells as the other."""
+    """Return a message; raises DecodeError, or MemoryError, which the library hides in that."""
     try:
         return message.FromString(data)
     except DecodeError as error:

@@ -56,7 +56,7 @@ def read_program(path: Path) -> Program:
     An HLO module has no configurations, and its sites are its convolutions, dots and reshapes.
 
     Raises:
-        DataError: if the file is none of these, or cannot be believed.
+        DataError: if the file is none of these, or is damaged.
     """
     if path.suffix == ".npz":
         return Program(path, read_layout(path), None)

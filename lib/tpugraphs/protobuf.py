@@ -39,7 +39,7 @@ def read_protobuf(path: Path | str, kind: str = "auto") -> LayoutGraph | list[Ti
     Args:
         path: the file.
         kind: ``layout`` (one ModuleTuningData), ``tile`` (one TuningData), ``hlo`` (one
-            HloModuleProto, or the HloProto around it), or ``auto`` to tell by the content.
+            HloModuleProto, or the HloProto around it), or ``auto`` to go by the content.
 
     Raises:
         DataError: the bytes are not such a message, or break a rule of the format.

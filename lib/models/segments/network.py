@@ -70,7 +70,7 @@ class GraphSum(nn.Module, ABC):
 
     @abstractmethod
     def forward_bytes(self, nodes: int, edges: int) -> int:
-        """Memory, about, that :meth:`embed` takes a configuration, without gradients."""
+        """Return bytes, roughly, that :meth:`embed` takes a configuration, without gradients."""
 
     @abstractmethod
     def score(self, total: Tensor, nodes: int) -> Tensor:
