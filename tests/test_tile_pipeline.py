@@ -116,21 +116,6 @@ def test_half_an_epoch_is_half_a_pass(run):
     assert history["epoch"].to_list() == [1.0, 2.0, 2.5]
 
 
-@pytest.mark.parametrize("model", ["gst", "pooling"])
-def test_a_model_of_the_thesis_lies_beside_and_shares_the_cache(run, model):
-    root = run[0].parent.parent
-    widths = "" if model == "pooling" else "--channels 8 --heads 2"
-    given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
-    given |= {"MODEL": model, "FOLDS": 1, "EPOCHS": 1.5, "ARGS": f"--folds-total 2 {widths}"}
-    output = make("all", **given)
-    assert stages_in(output) == list(SCRIPTS[1:])
-    folder = root / "out" / f"{COLLECTION}@{model}"
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["validation"]["mean"]["tile_score"] <= 1
-    rows = (folder / "submission.csv").read_text().splitlines()[1:]
-    assert [row.partition(",")[0] for row in rows] == [f"tile:xla:{n}" for n in sorted(TEST_COUNTS)]
-
-
 def test_without_data_one_line_says_how_to_get_some(tmp_path):
     done = run_make("all", COLLECTION=COLLECTION, OUTPUTS=tmp_path / "out", DATA=tmp_path / "none")
     assert done.returncode != 0

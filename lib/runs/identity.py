@@ -25,7 +25,7 @@ from typing import Any
 from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json
 from lib.files.errors import DataError, UserError
 from lib.files.results import read_fold_metrics
-from lib.runs.code import STAGES, code_for
+from lib.runs.code import STAGES, TRAINED_BY, code_for
 from lib.settings import Settings, described
 from lib.settings.resolved import ROOTS
 from lib.tpugraphs.dataset import MEASUREMENTS, npz_folder, sizes_and_times
@@ -287,7 +287,8 @@ def constants(settings: Settings) -> dict[str, Any]:
     """
     notes = [vars(base).get("__annotations__", {}) for base in type(settings).__mro__]
     names = {name for note in notes for name, kind in note.items() if kind.startswith("ClassVar")}
-    values = {name: getattr(settings, name, None) for name in sorted(names - NO_VALUES)}
+    names -= {*NO_VALUES, *TRAINED_BY}
+    values = {name: getattr(settings, name, None) for name in sorted(names)}
     return {name: plain for name, value in values.items() if (plain := _plain(value)) is not None}
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.models.segments import whole
+from lib.models.segments import network as networks
 from lib.models.segments.batch import SegmentsBatch
 from lib.models.segments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
 from lib.models.segments.network import AttentionModel, GraphSum, PoolingModel
@@ -38,7 +38,7 @@ def as_double(batch: SegmentsBatch) -> SegmentsBatch:
 def doubles(monkeypatch):
     """One-hot digits as float64, too, so that sums agree to the last digits."""
     torch.set_default_dtype(torch.float64)
-    monkeypatch.setattr(whole, "_one_hot", _one_hot)
+    monkeypatch.setattr(networks, "_one_hot", _one_hot)
     yield
     torch.set_default_dtype(torch.float32)
 
@@ -92,7 +92,7 @@ def test_a_score_does_not_depend_on_its_batch(kind):
     segments = SegmentedGraph(cached_graph(1), 5, "length")
     made = network(kind).float()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(whole, "_one_hot", lambda digits: _one_hot(digits).float())
+        patch.setattr(networks, "_one_hot", lambda digits: _one_hot(digits).float())
         one, other = segments_scores(made, segments, 3), segments_scores(made, segments, 100)
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert len(np.unique(one.round(5))) > 5
@@ -128,7 +128,7 @@ def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
 def _plain(monkeypatch) -> AttentionModel:
     """The network in the type that it has outside of these tests."""
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr(whole, "_one_hot", lambda digits: _one_hot(digits).float())
+    monkeypatch.setattr(networks, "_one_hot", lambda digits: _one_hot(digits).float())
     return network().float()
 
 

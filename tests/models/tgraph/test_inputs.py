@@ -15,7 +15,7 @@ from lib.cache.codec import decode_layouts
 from lib.files.errors import UserError
 from lib.models.common.build import build_network
 from lib.models.common.input import memory_of
-from lib.models.tgraph.network import inputs
+from lib.models.tgraph import inputs
 from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import memory_errors
