@@ -51,7 +51,10 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
                 # Once more, for some libraries put another file in its place.
                 with being_written(temporary), open(temporary, "rb+") as file:
                     os.fsync(file.fileno())
-                    temporary.chmod(0o666 & ~_umask())
+                    # The process's mask decides: some libraries make files for their owner alone.
+                    mask = os.umask(0)
+                    os.umask(mask)
+                    temporary.chmod(0o666 & ~mask)
                     os.replace(temporary, path)
     finally:
         with suppress(OSError):
@@ -187,13 +190,6 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _umask() -> int:
-    """The process's mask: some libraries make files that only their owner can read."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: Path | str, value: Any) -> None:

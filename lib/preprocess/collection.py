@@ -111,31 +111,22 @@ def write_cache(
         DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        process = partial(
-            _process, kind, graphs or preprocess_of(kind).graphs, settings, keep_going
-        )
-        skipped = _preprocess(writer, files, process, jobs)
+        graphs = graphs or preprocess_of(kind).graphs
+        process = partial(_process, kind, graphs, settings, keep_going)
+        parts = writer.folder / "parts"  # what the workers write
+        parts.mkdir()
+        tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
+        with closing(_process_all(tasks, process, parts, jobs)) as results:
+            gathered = _gather(writer, tasks, results, parts)
+            lines = Lines("preprocess", len(files), "graph")
+            skipped = [outcome for outcome in lines.over(gathered) if outcome]
+        parts.rmdir()
         if skipped and not writer.rows:
             raise skipped[0].error
         check()
         metadata = preprocess_of(kind).metadata(files[0].path)
         writer.finish({**metadata, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
-
-
-def _preprocess(
-    writer: CacheWriter, files: list[RawFile], process: Process, jobs: int
-) -> list[Skipped]:
-    """Append raw files to an unfinished cache; returns those that are left out."""
-    parts = writer.folder / "parts"  # what the workers write
-    parts.mkdir()
-    tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
-    with closing(_process_all(tasks, process, parts, jobs)) as results:
-        gathered = _gather(writer, tasks, results, parts)
-        lines = Lines("preprocess", len(files), "graph")
-        skipped = [outcome for outcome in lines.over(gathered) if outcome]
-    parts.rmdir()
-    return skipped
 
 
 def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
@@ -169,20 +160,16 @@ def _gather(
             if isinstance(result, DataError):
                 yield Skipped(file, result)
             else:
-                _check_new(file, result, seen)
+                for name in (row["graph"] for row in result):
+                    if name in seen:
+                        why = f"graph {name} is in another file too; remove one"
+                        raise UserError(f"{file.path}: {why}")
+                    seen.add(name)
                 rows += result
                 yield None
         writer.extend(parts, rows, f"{index}-")
         for name in writer.arrays:
             (parts / f"{index}-{name}.bin").unlink()
-
-
-def _check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
-    """Raise a UserError if a graph of these rows was in a file before; add them to ``seen``."""
-    for name in (row["graph"] for row in rows):
-        if name in seen:
-            raise UserError(f"{file.path}: graph {name} is in another file too; remove one")
-        seen.add(name)
 
 
 def _process_all(
@@ -219,34 +206,26 @@ def _process(
     task: list[RawFile],
     part: Path,
 ) -> list[Result]:
-    """Write the part of the cache that is some files'."""
+    """Write the part of the cache that is some files'; return the result of each."""
+    results: list[Result] = []
     with CacheWriter(part.parent, kind, part.name) as writer:
-        return [_process_file(writer, file, kind, graphs, settings, keep_going) for file in task]
-
-
-def _process_file(
-    writer: CacheWriter,
-    file: RawFile,
-    kind: str,
-    graphs: Graphs,
-    settings: dict[str, Any],
-    keep_going: bool,
-) -> Result:
-    first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
-    try:
-        with writer.whole():
-            for graph, before in graphs(file.path, file.split, settings):
-                writer.add(graph, {"source": file.path.name, **before})
-            fingerprint = fingerprint_files(sources, file.path.parent)
-    except MemoryError:
-        raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
-    except UnreadableError:
-        raise
-    except DataError as error:
-        if not keep_going:
-            raise
-        return error
-    return [{**row, "fingerprint": fingerprint} for row in writer.rows[first:]]
+        for file in task:
+            first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
+            try:
+                with writer.whole():
+                    for graph, before in graphs(file.path, file.split, settings):
+                        writer.add(graph, {"source": file.path.name, **before})
+                    fingerprint = fingerprint_files(sources, file.path.parent)
+            except MemoryError:
+                raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
+            except DataError as error:
+                if not keep_going or isinstance(error, UnreadableError):
+                    raise
+                results.append(error)
+            else:
+                rows = writer.rows[first:]
+                results.append([{**row, "fingerprint": fingerprint} for row in rows])
+    return results
 
 
 def _manifest(

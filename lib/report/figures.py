@@ -176,7 +176,8 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
         runtimes: (c,) measured, in nanoseconds.
         name: the graph's.
     """
-    unit, divisor = time_unit(float(np.median(runtimes)))
+    median, units = np.median(runtimes), (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+    unit, divisor = next((unit for unit in units if median >= unit[1]), ("ns", 1.0))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
     shown = np.array(evenly(len(order), POINTS))
@@ -203,14 +204,6 @@ def ranked(metrics: Mapping[str, Mapping[str, float]], main: Metric) -> list[str
     """Return the names of graphs, best first; equal ones by name."""
     sign = -1 if main.higher_is_better else 1
     return sorted(metrics, key=lambda name: (sign * metrics[name][main.key], name))
-
-
-def time_unit(nanoseconds: float) -> tuple[str, float]:
-    """Return the unit that a runtime is read in, and how many nanoseconds it has."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return unit, size
-    return "ns", 1.0
 
 
 def evenly(count: int, most: int) -> list[int]:

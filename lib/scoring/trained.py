@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 import numpy as np
 from torch import nn
 
-from lib import settings
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
@@ -25,8 +24,8 @@ from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.runs.stage import stage_script
 from lib.scoring.scores import is_independent
-from lib.settings import Settings
-from lib.settings.tables import check_trained_with
+from lib.settings import WEIGHTS_FILES, Settings
+from lib.settings.tables import check_trained_with, settings_class
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
 
@@ -53,7 +52,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         UserError: if there is none, or the collection has programs, whose latencies are predicted.
         DataError: see :func:`load_networks`.
     """
-    kind = settings.settings_class(collection, overrides.get("model"))
+    kind = settings_class(collection, overrides.get("model"))
     if kind.kind == "programs":
         raise UserError(f"rank: ranks layouts and tiles; make latency is for {collection}")
     return load_networks(folder, kind, overrides)
@@ -71,8 +70,10 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
         UserError: if there is none.
         DataError: if the folds were trained with other settings or data than one another.
     """
-    overrides = {"weights": _weights_used(folder, kind), **overrides}
-    name = settings.WEIGHTS_FILES[overrides["weights"]]
+    files = [path for n in WEIGHTS_FILES.values() for path in folder.glob(f"fold_*/{n}")]
+    said = tensor_file.read_metadata(min(files)).get("weights") if files else None
+    overrides = {"weights": said if said in WEIGHTS_FILES else kind.weights, **overrides}
+    name = WEIGHTS_FILES[overrides["weights"]]
     numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
     paths = {fold: path for fold, path in numbered.items() if fold is not None}
     if not paths:
@@ -84,21 +85,16 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     trained = trained_settings(kind, first_path, first, overrides)
     for fold, (_, metadata) in loaded.items():
         check_trained_with(paths[fold], metadata, trained, fold)
-        _check_alike(paths[fold], metadata, first)
+        for key in ("data", "hops"):
+            if metadata.get(key) != first.get(key):
+                expected = "that of the other folds: train again"
+                raise DataError(paths[fold], key, metadata.get(key), expected)
     validation = {fold: metadata[trained.metric] for fold, (_, metadata) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, trained.best_folds, trained.higher_is_better):
         networks[fold] = network_for(trained).eval()
         tensor_file.load_into(networks[fold], paths[fold], loaded[fold][0])
     return Ensemble(trained, networks, first["data"])
-
-
-def _weights_used(folder: Path, kind: type[Settings]) -> str:
-    """Return the weights, best or last, that any fold's file says stages 3 and 4 take."""
-    names = settings.WEIGHTS_FILES.values()
-    files = sorted(path for name in names for path in folder.glob(f"fold_*/{name}"))
-    said = tensor_file.read_metadata(files[0]).get("weights") if files else None
-    return said if said in settings.WEIGHTS_FILES else kind.weights
 
 
 def trained_settings(
@@ -115,12 +111,6 @@ def trained_settings(
     trained = kind(**{**stored, **overrides})
     trained.check()
     return trained
-
-
-def _check_alike(path: Path, metadata: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    for name in ("data", "hops"):
-        if metadata.get(name) != first.get(name):
-            raise DataError(path, name, metadata.get(name), "that of the other folds: train again")
 
 
 def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> np.ndarray:

@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-from lib.files.artifacts import atomic_file, read_json
+from lib.files.artifacts import read_json
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 
@@ -123,7 +122,11 @@ def read_dataset(root: Path) -> Dataset:
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     document = read_json(path)
     if isinstance(document, dict) and document.get("kind") == KIND_OF_PROGRAMS:
-        return _of_programs(document, path)
+        texts = ("name", "compiler", "labels", "source", "licence")
+        expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
+        fields = {name: document[name] for name in texts}
+        measured = ", ".join(document["hardware"])
+        return Dataset(**fields, size="small", hardware="cpu", processor=measured)
     expect(document, {"size": str} | {f"{name}?": str for name in SAID}, path)
     for name in document:
         if name not in SAID:
@@ -136,24 +139,6 @@ def read_dataset(root: Path) -> Dataset:
     fields = guessed | UNSAID | document
     absent = tuple(name for name in SAID if name not in document)
     return Dataset(**fields, collections=collections, root=root, guessed=absent)
-
-
-def _of_programs(document: dict[str, Any], path: Path) -> Dataset:
-    """Return the description of a root of tensor programs, which were measured on CPUs."""
-    texts = ("name", "compiler", "labels", "source", "licence")
-    expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
-    return Dataset(
-        **{name: document[name] for name in texts},
-        size="small",
-        hardware="cpu",
-        processor=", ".join(document["hardware"]),
-    )
-
-
-def write_dataset(root: Path, dataset: Dataset) -> None:
-    """Write ``dataset.json`` into a root, whole or not at all."""
-    with atomic_file(root / FILE) as path:
-        path.write_text(dataset_text(dataset))
 
 
 def dataset_text(dataset: Dataset) -> str:
@@ -189,8 +174,8 @@ def of_programs(folder: Path) -> bool:
 
 def _graphs_in(root: Path) -> Iterable[str]:
     """Names of the graphs of a root, of any collection of layouts or tiles and any split."""
-    for place in product(LAYOUTS, (*LAYOUT_COLLECTIONS, "tile-xla"), SPLITS):
-        layout, collection, split = place
+    collections = (*LAYOUT_COLLECTIONS, "tile-xla")
+    for layout, collection, split in product(LAYOUTS, collections, SPLITS):
         for name in filter(_is_raw, _names_in(root / layout / folder_of(collection) / split)):
             yield name[: name.rindex(".")]
 

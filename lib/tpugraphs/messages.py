@@ -50,7 +50,10 @@ def detect_kind(path: Path | str) -> str:
             modules = _modules(kind, _message(kind, data))
         except DecodeError:
             continue
-        if modules and all(_plausible(module) for module in modules):
+        parts = [
+            [i for comp in module.computations for i in comp.instructions] for module in modules
+        ]
+        if parts and all(part and all(inst.opcode for inst in part) for part in parts):
             return kind
     actual = f"{len(data)} bytes with no HLO instructions"
     expected = " or ".join(m.__name__ for m in MESSAGES.values())
@@ -105,8 +108,3 @@ def _modules(kind: str, message: Any) -> list[HloModuleProto]:
         tuned = message.fingerprint or message.config_index_to_node
         return [message.module] if tuned and message.HasField("module") else []
     return [tuning.module for tuning in message.modules if tuning.HasField("module")]
-
-
-def _plausible(module: HloModuleProto) -> bool:
-    instructions = [inst for comp in module.computations for inst in comp.instructions]
-    return bool(instructions) and all(inst.opcode for inst in instructions)
