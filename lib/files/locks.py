@@ -55,8 +55,12 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             if not _try_lock(descriptor, fcntl.LOCK_EX):
-                if not waited:
-                    print(_whom(descriptor, artifact), file=sys.stderr, flush=True)
+                if not waited:  # say for whom, as the holder of the lock has written into its file
+                    holder = os.pread(descriptor, 100, 0).decode(errors="replace")
+                    process, _, since = holder.partition(" ")
+                    who = f"process {process} has been writing it since {since}"
+                    text = f"{artifact}: {who if since else 'it is being written'}"
+                    print(f"{text}; waiting for that to end", file=sys.stderr, flush=True)
                 waited = True
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, path):
@@ -68,13 +72,6 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
             os.close(descriptor)
             raise
         os.close(descriptor)  # its holder has removed the file, and the next one makes another
-
-
-def _whom(descriptor: int, artifact: Path) -> str:
-    """Return whom this process waits for, as the holder of the lock has written into its file."""
-    process, _, since = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
-    who = f"process {process} has been writing it since {since}" if since else "it is being written"
-    return f"{artifact}: {who}; waiting for that to end"
 
 
 @contextmanager

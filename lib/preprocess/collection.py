@@ -6,12 +6,14 @@ ends the stage, with nothing written.
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,6 @@ from lib.files.errors import DataError, UserError
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
 from lib.preprocess.stage import Graphs, preprocess_of
-from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
@@ -189,13 +190,27 @@ def _process_all(
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
     work = (delayed(process)(task, parts / f"{index}-") for index, task in enumerate(tasks))
     try:
-        with uninterrupted_children():
+        with _uninterrupted_children():
             results = parallel(work)
         yield from results
     except BrokenProcessPool:
         raise UserError(
             "a worker was killed, most likely for want of memory; try fewer with --jobs"
         ) from None
+
+
+@contextmanager
+def _uninterrupted_children() -> Iterator[None]:
+    """Start processes in the block that are never interrupted; this one is, after it.
+
+    On Ctrl-C the terminal interrupts every process: each worker would print a traceback.
+    """
+    resource_tracker.ensure_running()  # whose start would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process(

@@ -181,7 +181,11 @@ def read_experiment(
         stages=_records(folder, cache, set(numbers) - set(folds)),
         cache=cache,
     )
-    _check_metrics(experiment)
+    expected = {str: {experiment.kind.main.key: float}}  # which graphs are ranked by
+    for name in SECTIONS:
+        advice = "delete it, and run 04_ensemble.py again"
+        path = folder / "metrics.json"
+        expect(experiment.metrics_of(name), expected, path, f"{name}.graphs", advice)
     return experiment
 
 
@@ -189,14 +193,6 @@ def _measured_by_stage_4(metrics: Mapping[str, Any]) -> list[int]:
     """The folds that stage 4 measured, each on its own validation graphs."""
     by_fold = (v for k, v in metrics.get("folds", {}).items() if k.startswith("validation_"))
     return sorted(map(int, next(by_fold, ())))
-
-
-def _check_metrics(experiment: Experiment) -> None:
-    """Every graph must have the number that it is ranked by."""
-    expected = {str: {experiment.kind.main.key: float}}
-    for name in SECTIONS:
-        path, metrics = experiment.folder / "metrics.json", experiment.metrics_of(name)
-        expect(metrics, expected, path, f"{name}.graphs", "delete it, and run 04_ensemble.py again")
 
 
 def _records(folder: Path, cache: Path, others: Iterable[int]) -> dict[str, dict[str, Any]]:

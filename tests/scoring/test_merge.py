@@ -241,8 +241,6 @@ def test_another_models_submission_is_another_file(tmp_path):
     assert own == submission_of(tmp_path, LAYOUT) == submission_of(tmp_path, LAYOUT, "tgraph-plus")
     assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
     tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
-    assert tile == tmp_path / "tile-xla@gst" / "submission.csv"
-    tile = find_collection("tile-xla", tmp_path, tmp_path, "tgraph").file
     assert tile == tmp_path / "tile-xla" / "submission.csv"  # has no such model
 
 
