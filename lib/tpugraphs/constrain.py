@@ -88,18 +88,7 @@ def _rewrite(
         number = next(number for number in unused if number not in taken)
         taken.add(number)
         shapes[number] = shape
-        rewritten.append(
-            HloInstructionProto(
-                name=f"layout.{number}",
-                opcode="custom-call",
-                shape=shape,
-                id=number,
-                operand_ids=[source],
-                custom_call_target=TARGET,
-                constrain_layout=True,
-                operand_shapes_with_layout=[shape],
-            )
-        )
+        rewritten.append(_constraint(number, source, shape))
         return number
 
     for inst in list(computation.instructions):
@@ -125,6 +114,20 @@ def _rewrite(
     body = HloComputationProto(instructions=rewritten)
     computation.ClearField("instructions")
     computation.instructions.extend(body.instructions)
+
+
+def _constraint(number: int, source: int, shape: ShapeProto) -> HloInstructionProto:
+    """Return an instruction that passes a tensor on in the layout of a shape."""
+    return HloInstructionProto(
+        name=f"layout.{number}",
+        opcode="custom-call",
+        shape=shape,
+        id=number,
+        operand_ids=[source],
+        custom_call_target=TARGET,
+        constrain_layout=True,
+        operand_shapes_with_layout=[shape],
+    )
 
 
 def _row_major(shape: ShapeProto) -> list[int]:
