@@ -79,7 +79,7 @@ def test_files_that_pages_name_are_there():
     named = set(re.findall(r"`((?:lib|tests)/[\w/.]+\.\w+)", text))
     assert len(named) > 30
     missing = {one for one in named if not (REPOSITORY / one).exists()}
-    assert missing == {"lib/models/linear.py"}
+    assert missing == {"lib/models/linear/network.py", "lib/models/linear/settings.py"}
 
 
 def long_lines(text: str) -> list[str]:

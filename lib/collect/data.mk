@@ -25,8 +25,8 @@ else
 	$(RUN) -m lib.collect.xla.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 endif
 
-# An archive a split, unpacked beside its place, and moved there whole. (train comes last: a root
-# that has it counts as downloaded.)
+# An archive a split, unpacked to a temporary folder, and moved to its place whole. (train comes
+# last: a root that has it counts as downloaded.)
 COMMA := ,
 ORIGIN := $(call quoted,$(or $(value BASE_URL),http://download.tensorflow.org/data/tpu_graphs/v0))
 ROOT := $(or $(DATA),data/tpugraphs)

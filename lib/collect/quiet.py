@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 SCAN_SECONDS = 0.1
@@ -22,7 +22,7 @@ ORDINARY = os.SCHED_OTHER, os.sched_param(0)
 
 
 class TimingCore:
-    """Where this process times, and where it compiles.
+    """Cores that this process times on and compiles on.
 
     Compiling runs on ``compile_cores`` at ``nice``; within :meth:`calm` every thread of this
     process is on ``core`` alone. A ``lock`` makes several collectors take turns. ``clear`` names
@@ -42,13 +42,23 @@ class TimingCore:
         self.core, self.lock, self.clear = core, lock, clear
         self.scheduling = FIRST_IN_LINE if clear or realtime else ORDINARY
         self.compile_cores = set(compile_cores or {core})
-        self.watcher = _start_watcher(core, clear) if clear else None
+        self.watcher: subprocess.Popen | None = None
+        if clear:
+            self.watcher = subprocess.Popen(
+                [sys.executable, "-m", "lib.collect.quiet", str(core), clear],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # so that a kill of the process group spares it
+            )
         os.nice(nice)  # after the watcher, which must not wait in line
 
     @contextmanager
     def calm(self) -> Iterator[None]:
         """Time in here."""
-        with _held(self.lock):
+        with ExitStack() as stack:
+            if self.lock is not None:
+                fcntl.flock(stack.enter_context(open(self.lock, "w")), fcntl.LOCK_EX)
             self._tell("on")
             _move_own_threads({self.core}, self.scheduling)
             try:
@@ -69,29 +79,6 @@ class TimingCore:
             self.watcher.stdout.readline()
 
 
-def _start_watcher(core: int, clear: str) -> subprocess.Popen:
-    """In a session of its own, so that a kill of the collector's process group spares it."""
-    command = [sys.executable, "-m", "lib.collect.quiet", str(core), clear]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-@contextmanager
-def _held(lock: Path | None) -> Iterator[None]:
-    """Hold an exclusive lock on a file, if one is named."""
-    if lock is None:
-        yield
-        return
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _move_own_threads(cores: set[int], scheduling: tuple[int, os.sched_param]) -> None:
     """Cores and scheduling of every thread of this process; scheduling needs privileges."""
     for thread in _numbers("/proc/self/task"):
@@ -102,7 +89,7 @@ def _move_own_threads(cores: set[int], scheduling: tuple[int, os.sched_param]) -
 
 
 def _numbers(folder: str) -> list[int]:
-    """The processes or threads that a folder of /proc lists."""
+    """Return the processes or threads that a folder of /proc lists."""
     return [int(path.name) for path in Path(folder).iterdir() if path.name.isdigit()]
 
 

@@ -31,7 +31,7 @@ RECORD = {"weights": str, "devices": [{**DEVICE, **CALIBRATED}]}
 
 
 def calibration_of(results: Path, processor: str) -> Path:
-    """Path of the calibration of a processor.
+    """Return the path of the calibration of a processor.
 
     Args:
         results: folder of a collection and model.
@@ -41,15 +41,15 @@ def calibration_of(results: Path, processor: str) -> Path:
 
 
 def weights_of(folder: Path) -> str:
-    """Fingerprint of the weights that a calibration is made for."""
+    """Return the fingerprint of the weights that a calibration is made for."""
     return fingerprint_files(folder.glob("fold_*/*.safetensors"), folder)
 
 
 def known_devices(
     learned: Sequence[dict[str, Any]], results: Path, weights: Path
 ) -> list[dict[str, Any]]:
-    """The devices that a predictor has learned from, and those that were calibrated, in place of
-    one of the same name.
+    """Return the devices that a predictor has learned from, and calibrated ones, in place of one of
+    the same name.
 
     A calibrated one has what :data:`CALIBRATED` names: what predictions are multiplied by there;
     the learned device whose errors of whole networks are taken for its own; and how many
@@ -76,7 +76,7 @@ def known_devices(
 
 
 def tuned_weights(results: Path, device: Mapping[str, Any]) -> Path:
-    """Path of the networks that were tuned for a calibrated device."""
+    """Return the path of the networks that were tuned for a calibrated device."""
     return calibration_of(results, device["processor"]).with_name(f"{device['name']}.safetensors")
 
 
@@ -91,8 +91,8 @@ def tell(device: dict[str, Any]) -> None:
 def predicted_seconds(
     ensemble: Ensemble, programs: Programs, device: Mapping[str, Any]
 ) -> np.ndarray:
-    """(n,) seconds that each program takes, to be added up or compared: exp of the mean of the
-    networks' logarithms, as ``in_sums`` of ``predictions.csv`` has it, and calibrated.
+    """Return (n,) seconds of programs, to be added up or compared: exp of the mean of the networks'
+    logarithms, as ``in_sums`` of ``predictions.csv`` has it, and calibrated.
 
     Args:
         ensemble: the folds.
@@ -107,7 +107,7 @@ def predicted_seconds(
 
 
 def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> Ensemble:
-    """The networks that predict on a device: the ensemble's, or what calibration made of them.
+    """Return the networks that predict on a device: the ensemble's, or calibrated ones.
 
     Raises:
         DataError: these are missing, damaged, or others than the calibration's.

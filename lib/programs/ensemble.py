@@ -30,7 +30,8 @@ NEAREST = nearest(pl.col("score"), pl.col("variance"))
 
 
 def pairs_of(cache: Cache) -> pl.DataFrame:
-    """``task, program, device, config, latency`` of every pair: ``config`` counts within a task."""
+    """Return ``task, program, device, config, latency`` of every pair: ``config`` is its number in
+    the task."""
     names = [device["name"] for device in cache.manifest["devices"]]
     frames = []
     for name in cache.names("train", "valid", "test"):
@@ -47,7 +48,7 @@ def pairs_of(cache: Cache) -> pl.DataFrame:
 
 
 def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Pairs]) -> pl.DataFrame:
-    """``split, task, program, device`` of what one fold predicts."""
+    """Return ``split, task, program, device`` of what one fold predicts."""
     predicted = [
         pl.DataFrame({"config": np.flatnonzero(mask)}).select(
             pl.lit(side).alias("split"), pl.lit(name).alias("task"), "config"
@@ -78,7 +79,7 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
 def evaluate_all(
     blended: Mapping[str, pl.DataFrame], cache: Cache, collection: str
 ) -> dict[str, dict[str, Any]]:
-    """Metrics of each task and their means, and of all pairs together, by section.
+    """Return metrics of each task and their means, and of all pairs together, by section.
 
     Args:
         blended: ``graph, config, score, variance`` of each section.
@@ -112,7 +113,7 @@ def evaluate_all(
 
 
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:
-    """A row for each program on each device that no network which predicts it has seen.
+    """Return a row for each program on each device that no network which predicts it has seen.
 
     A prediction is the one that is nearest in relative terms, see :func:`nearest`; ``in_sums`` is
     the mean of the logarithms, as :func:`lib.programs.devices.predicted_seconds` has it.
@@ -134,7 +135,7 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Errors over pairs, of each section, device, work and operator, as aligned text."""
+    """Return errors over pairs, of each section, device, work and operator, as aligned text."""
     rows = []
     for section, numbers in sections.items():
         for by, groups in numbers.get("groups", {}).items():

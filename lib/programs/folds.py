@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.programs.settings import RANDOM_PARTS
+from lib.programs.settings import RANDOM_PARTS, ProgramCollection
 from lib.programs.task import networks_of
 from lib.ranking.folds import FoldSettings, folds_of
 
@@ -27,16 +27,8 @@ TEST_TENTH = RANDOM_PARTS - 1
 Pairs = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
-class SplitSettings(FoldSettings, Protocol):
-    """The settings that it depends on."""
-
-    @property
-    def split(self) -> str:
-        """``networks``, ``random`` or ``processors``."""
-
-
-def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Pairs]:
-    """The pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
+def sides_of_fold(cache: Cache, fold: int, settings: ProgramCollection) -> dict[str, Pairs]:
+    """Return the pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:
         UserError: if there is no such fold, or no processor to leave out.
@@ -74,7 +66,7 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
 
 
 def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
-    """(d,) whether each device is of the processor that a fold leaves out.
+    """Return (d,) whether each device is of the processor that a fold leaves out.
 
     Raises:
         UserError: there is only one processor.
@@ -87,7 +79,7 @@ def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
-    """The tasks that a network of the fold calls.
+    """Return the tasks that a network of the fold calls.
 
     Args:
         called: the networks that call each task; one that none calls is its own.
@@ -107,7 +99,7 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
 
 
 def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
-    """(p,) the tenth of each of a task's programs, 0 to 9; equal programs are in the same one.
+    """Return (p,) tenths of a task's programs, 0 to 9; equal programs are in the same one.
 
     A task's programs are dealt in turn, in an order and from a tenth on that its name decides, so
     that tenths are of one size, also within tasks.
@@ -120,5 +112,5 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
 
 
 def all_pairs(cache: Cache, names: Iterable[str]) -> Pairs:
-    """All pairs of some tasks."""
+    """Return all pairs of some tasks."""
     return {name: np.ones(cache.rows[name]["configurations"], bool) for name in names}

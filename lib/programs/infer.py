@@ -26,7 +26,7 @@ Wanted = tuple[str, str, np.ndarray]  # split, task, which of its pairs
 
 
 def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) -> list[Wanted]:
-    """Everything that one fold predicts; its training programs only if the settings say so."""
+    """Return all that one fold predicts; its training programs only if the settings say so."""
     sides = sides_of_fold(cache, fold, settings)
     if not settings.score_training:
         del sides["train"]

@@ -76,7 +76,7 @@ class Programs:
         return np.repeat(np.arange(len(self.tasks)), np.diff(self.first))
 
     def some(self, mask: np.ndarray) -> Programs:
-        """Those of (n,) bool that are true, and the tasks that have any of them."""
+        """Return the programs that are true in (n,) bool, and the tasks that have any of them."""
         leaves = np.repeat(mask, self.counts)
         sizes = np.diff(np.concatenate([[0], np.cumsum(mask)])[self.first])
         return Programs(
@@ -90,7 +90,7 @@ class Programs:
         )
 
     def batch(self, numbers: np.ndarray, devices: Tensor) -> ProgramBatch:
-        """Some programs of equally many leaves, (b,) numbers of them."""
+        """Return a batch of programs of equally many leaves, by (b,) numbers of them."""
         leaves = int(self.starts[numbers[0] + 1] - self.starts[numbers[0]])
         rows = self.starts[numbers][:, None] + np.arange(leaves)
         arrays = (self.features[rows], self.position[rows], self.loops[rows])
@@ -98,7 +98,7 @@ class Programs:
 
 
 def load_programs(cache: Cache, pairs: Pairs) -> Programs:
-    """The distinct programs of some tasks of a cache.
+    """Return the distinct programs of some tasks of a cache.
 
     Args:
         cache: of a collection of programs.
@@ -135,7 +135,7 @@ def load_programs(cache: Cache, pairs: Pairs) -> Programs:
 def described_programs(
     path: Path, arrays: Mapping[str, np.ndarray], tasks: Sequence[str], owner: np.ndarray
 ) -> Programs:
-    """Programs as the environment with TVM describes them, without latencies.
+    """Return programs as the environment with TVM describes them, without latencies.
 
     See :func:`lib.collect.tvm.raw.described`. Kept are those whose trees and features go together.
 
@@ -165,7 +165,7 @@ def described_programs(
 
 
 def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Positions of (n,) numbers of leaves in batches of one number each, ``size`` at most."""
+    """Yield positions of (n,) numbers of leaves in batches of one number each, ``size`` at most."""
     for count in np.unique(counts):
         places = np.flatnonzero(counts == count)
         yield from np.array_split(places, -(-len(places) // size))
@@ -173,7 +173,7 @@ def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 @torch.inference_mode()
 def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
-    """Logarithms of the seconds that a network predicts of every program on every device.
+    """Return logarithms of the seconds that a network predicts of every program on every device.
 
     Args:
         network: in evaluation mode.
@@ -193,7 +193,7 @@ def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) 
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
-    """(d, 11) float32 of what is known of devices: paper, section 4.3, as far as CPUs tell it.
+    """Return (d, 11) float32 features of devices: paper, section 4.3, as far as CPUs have them.
 
     A constant; widths of vectors, registers and peak operations a cycle, as logarithms; whether
     multiplications and additions are fused, and parts of vectors masked; threads; how fast the
@@ -219,14 +219,14 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
 
 
 def widths(settings: ProgramCollection) -> dict[str, Any]:
-    """Arguments by which ``cdmpp-plus`` knows features; none for other models."""
+    """Return arguments by which ``cdmpp-plus`` knows features; none for other models."""
     if not isinstance(settings, ProgramPlusSettings):
         return {}
     return {"operations": COUNTED, "loops": FEATURES.index("loops_product")}
 
 
 def devices_of(cache: Cache) -> list[dict[str, Any]]:
-    """The devices of a cache's programs, checked.
+    """Return the devices of a cache's programs, checked.
 
     Raises:
         DataError: if the manifest has none.
@@ -236,7 +236,7 @@ def devices_of(cache: Cache) -> list[dict[str, Any]]:
 
 
 def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str = "") -> int:
-    """The number of a device, by its whole name or its instruction set.
+    """Return the number of a device, by its whole name or its instruction set.
 
     Of several with one instruction set, one of ``processor`` if there is any, then the one with the
     fewest threads, then the first. ``native`` is the widest set that both this machine and any
@@ -258,7 +258,7 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
         raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {names}")
 
     def order(k: int) -> tuple:
-        """The first is chosen."""
+        """Return the key by which devices are sorted: the first is taken."""
         device = devices[k]
         other = device["processor"] != processor
         return other, native and is_general(device), device["threads"], k
@@ -267,7 +267,7 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
 
 
 def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """(pairs,) of what was predicted for a task's distinct programs.
+    """Return (pairs,) of what was predicted for a task's distinct programs.
 
     Args:
         task: with the pairs to predict.

@@ -11,9 +11,9 @@ STEEPEST = 1.5  # of a logarithm
 
 
 def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Mean squared error plus ``weight`` times mean absolute relative error (CDMPP, equation 3).
+    """Return the mean squared error plus ``weight`` times the mean relative one (equation 3).
 
-    Labels are standardized, so that some are about zero: none is divided by less than ``least``.
+    Labels are standardized, so that some are near zero: none is divided by less than ``least``.
 
     Args:
         labels, measured: of one shape, predicted and true; what is measured as NaN does not count.
@@ -25,7 +25,7 @@ def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) 
 
 
 def relative_of_logarithms(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Relative error of predicted logarithms, ``weight``, and their own smooth one, the rest.
+    """Return ``weight`` times the relative error of logarithms, and the rest of their smooth one.
 
     A prediction that is far too small hardly changes its relative error, so that training had
     better begin with the other; one that is more than ``STEEPEST`` too large pulls no further.
@@ -42,14 +42,14 @@ def relative_of_logarithms(labels: Tensor, measured: Tensor, weight: float, leas
 
 
 def _differences(labels: Tensor, measured: Tensor, least: float) -> tuple[Tensor, Tensor]:
-    """Differences from and sizes of the labels that were measured, (n,) each."""
+    """Return differences from and sizes of the labels that were measured, (n,) each."""
     known = torch.isfinite(measured)
     truth = measured[known].to(labels.dtype)
     return labels[known] - truth, truth.abs().clamp(min=least)
 
 
 def _mean(costs: Tensor, size: Tensor) -> Tensor:
-    """The mean; 0 of none."""
+    """Return the mean; 0 of none."""
     return costs.sum() / max(1, len(size))
 
 

@@ -1,6 +1,6 @@
 """Messages between a search, which has TVM, and what predicts for it, which has not.
 
-A message is an npz with its length before it: arrays, and an object of JSON as ``about``.
+A message is an npz with its length before it: arrays, and metadata in JSON as ``about``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Message = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def file_name(network: str) -> str:
-    """A network's name as a file's."""
+    """Return a network's name as a file's."""
     return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
 
 
 def last_words(code: int, errors: str) -> str:
-    """Why the half that has TVM ended, in one line.
+    """Return in one line why the process with TVM has ended.
 
     Args:
         code: its exit code; below 0, the signal that ended it.
@@ -49,21 +49,23 @@ def last_words(code: int, errors: str) -> str:
     return lines[-1] if lines else f"exit code {code}"
 
 
-def send(stream: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray] = {}) -> None:
+def send(
+    stream: BinaryIO, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray] = {}
+) -> None:
     """Write a message, and see it off.
 
     Raises:
         BrokenPipeError: nobody reads any more.
     """
     body = io.BytesIO()
-    np.savez(body, about=np.array(json.dumps(about)), **arrays)
+    np.savez(body, about=np.array(json.dumps(metadata)), **arrays)
     stream.write(len(body.getvalue()).to_bytes(LENGTH, "big"))
     stream.write(body.getvalue())
     stream.flush()
 
 
 def receive(stream: BinaryIO) -> Message | None:
-    """The next message; ``None`` if there is none any more.
+    """Return the next message; ``None`` if there is none any more.
 
     Raises:
         DataError: it is no message, or was cut short.
@@ -75,10 +77,10 @@ def receive(stream: BinaryIO) -> Message | None:
     if len(head) < LENGTH or size > MOST_BYTES:
         raise DataError("message", "length", size, f"up to {MOST_BYTES} bytes")
     body = stream.read(size)
-    with reading("message", "npz", "arrays and what they are about"):
+    with reading("message", "npz", "arrays and metadata"):
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
-        about = json.loads(arrays.pop("about").item())
-    if len(body) < size or not isinstance(about, dict):
+        metadata = json.loads(arrays.pop("about").item())
+    if len(body) < size or not isinstance(metadata, dict):
         raise DataError("message", "about", "something else", "an object")
-    return about, arrays
+    return metadata, arrays

@@ -23,17 +23,17 @@ WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", 
 
 
 def mape(predicted: np.ndarray, seconds: np.ndarray) -> float:
-    """Mean of |predicted - measured| / measured, of latencies in one unit."""
+    """Return the mean of |predicted - measured| / measured, of latencies in one unit."""
     return float(np.mean(np.abs(predicted / seconds - 1)))
 
 
 def median_error(predicted: np.ndarray, seconds: np.ndarray) -> float:
-    """Median of |predicted - measured| / measured."""
+    """Return the median of |predicted - measured| / measured."""
     return float(np.median(np.abs(predicted / seconds - 1)))
 
 
 def rmse(predicted: np.ndarray, seconds: np.ndarray) -> float:
-    """Root of the mean squared error, in milliseconds, of latencies in seconds."""
+    """Return the root of the mean squared error, in milliseconds, of latencies in seconds."""
     return 1e3 * float(np.sqrt(np.mean(np.square(predicted - seconds))))
 
 
@@ -90,7 +90,7 @@ NOISE = replace(
 
 
 def measure_task(predicted: np.ndarray, seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
-    """Every number of one task, by key; numbers that cannot be computed are absent.
+    """Return every number of one task, by key; those that cannot be computed are absent.
 
     Args:
         predicted, seconds: (pairs,) latencies in seconds.
@@ -102,7 +102,7 @@ def measure_task(predicted: np.ndarray, seconds: np.ndarray, task: CachedTask) -
 
 
 def _orders(predicted: np.ndarray, seconds: np.ndarray, device: np.ndarray) -> dict[str, float]:
-    """The mean over devices of each number of an order."""
+    """Return the mean over devices of each number of an order."""
     rows = []
     for number in np.unique(device):
         mask = device == number
@@ -113,7 +113,7 @@ def _orders(predicted: np.ndarray, seconds: np.ndarray, device: np.ndarray) -> d
 
 
 def task_references(seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
-    """The error of the task's mean, and the noise floor where a second process measured."""
+    """Return the error of the task's mean, and the noise floor where a second process measured."""
     logarithms, means = np.log(seconds.astype(np.float64)), np.empty(len(seconds))
     for device in np.unique(task.device):
         mask = task.device == device
@@ -141,7 +141,7 @@ class Predicted:
 def measure_groups(
     results: Sequence[Predicted], devices: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Numbers over pairs and not over tasks: ``by -> group -> key -> value``.
+    """Return numbers over pairs and not over tasks: ``by -> group -> key -> value``.
 
     ``all`` has one group, ``device``, ``work`` and ``operator`` one for each; each has ``pairs``.
     """
@@ -163,7 +163,7 @@ def measure_groups(
 
 
 def work_of(task: CachedTask) -> str:
-    """Its class of ``WORK``, by the program that executes the fewest floating-point operations."""
+    """Return its class of ``WORK``, by the program with the fewest floating-point operations."""
     operations = (np.exp2(task.features.astype(np.float64)) - 1) @ COUNTED
     starts = np.cumsum(task.counts) - task.counts
     least = np.add.reduceat(operations, starts).min()

@@ -17,7 +17,7 @@ READ = 4096  # programs whose pooled features are computed at a time
 
 
 def pooled_rows(programs: Programs) -> np.ndarray:
-    """(n, ``POOLED``) float32: each program as one row, the work last."""
+    """Return (n, ``POOLED``) float32: each program as one row, the work last."""
     rows = np.empty((len(programs), POOLED), np.float32)
     operations = torch.tensor(COUNTED)
     loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, DEVICE_FEATURES))
@@ -29,7 +29,7 @@ def pooled_rows(programs: Programs) -> np.ndarray:
 
 
 def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
-    """Features of programs as one row each, (b, ``POOLED``).
+    """Return features of programs as one row each, (b, ``POOLED``).
 
     Args:
         batch: b programs of l leaves.

@@ -11,28 +11,21 @@ from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 
 KEYS = ("split", "task", "program", "device")
-COLUMNS = {
-    "split": "text",  # of the fold: valid, test or train
-    "task": "text",
-    "program": "integer",  # row of the dataset's table of programs
-    "device": "text",
-    "prediction": "number",  # seconds
-    "latency": "number",  # measured, seconds
-}
 SCHEMA = {
-    "split": pl.String,
+    "split": pl.String,  # of the fold: valid, test or train
     "task": pl.String,
-    "program": pl.Int32,
+    "program": pl.Int32,  # row of the dataset's table of programs
     "device": pl.String,
-    "prediction": pl.Float64,
-    "latency": pl.Float32,
+    "prediction": pl.Float64,  # seconds
+    "latency": pl.Float32,  # measured, seconds
 }
+KINDS = {pl.String: "text", pl.Int32: "integer", pl.Float64: "number", pl.Float32: "number"}
 BLENDED = {**SCHEMA, "in_sums": pl.Float64}  # of predictions.csv; the last is to be added up
 ADVICE, BLEND_ADVICE = "run 03_infer.py again", "run 04_ensemble.py again"
 
 
 def nearest(mean: pl.Expr, variance: pl.Expr) -> pl.Expr:
-    """Seconds whose expected relative error is least, by what networks predict.
+    """Return seconds whose expected relative error is least, by what networks predict.
 
     If the logarithm of a latency is normal, exp(mean - variance) minimizes the expectation of
     |predicted / measured - 1|, since it is the median of latencies that are weighted by 1/latency.
@@ -68,7 +61,7 @@ def _check_times(path: Path, table: pl.DataFrame, names: Iterable[str], advice: 
 
 
 def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
-    """The predictions of one fold, in the order of ``KEYS``.
+    """Return the predictions of one fold, in the order of ``KEYS``.
 
     Args:
         path: the parquet.
@@ -79,7 +72,8 @@ def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -
         DataError: if it is missing or damaged, a prediction is no time, or one is missing, too
             many or of something else.
     """
-    table = read_parquet(path, COLUMNS, ADVICE).cast(SCHEMA).sort(*KEYS)
+    kinds = {name: KINDS[dtype] for name, dtype in SCHEMA.items()}
+    table = read_parquet(path, kinds, ADVICE).cast(SCHEMA).sort(*KEYS)
     _check_times(path, table, ("prediction",), ADVICE)
     absent = set(optional) - set(table["split"])
     expected = pairs.cast({"program": pl.Int32}).filter(~pl.col("split").is_in(list(absent)))

@@ -32,7 +32,7 @@ LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
 
 def source_files(path: Path) -> list[Path]:
-    """All files of a dataset.
+    """Return all files of a dataset.
 
     Args:
         path: its ``dataset.json``.
@@ -42,23 +42,23 @@ def source_files(path: Path) -> list[Path]:
 
 
 def metadata_of(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
-    """Entries of a dataset in the manifest: the devices that measured some program of it.
+    """Return entries of a dataset in the manifest: the devices that measured some program of it.
 
     Args:
         path: its ``dataset.json``.
         wanted: the splits whose programs count.
     """
     data = read_programs(path.parent)
-    peaks, devices = peaks_of(data), data.about["devices"]
+    peaks, devices = peaks_of(data), data.metadata["devices"]
     return {"devices": [{**devices[k], "peak_gops": peaks[k]} for k in measuring(data, wanted)]}
 
 
 def peaks_of(data: Programs) -> dict[int, float]:
-    """Billions of operations a second of each device's fastest programs, by its number.
+    """Return billions of operations a second of each device's fastest programs, by its number.
 
-    They say to a network how fast an unknown processor is. No processor has to be asked for it, so
-    that it is known of those that are gone; one program in a hundred is faster. What a task needs
-    counts: a schedule that computes the same again is not fast for it.
+    They say to a network how fast an unknown processor is. It is computed from the data, so
+    that it is known of processors that are gone; one program in a hundred is faster. What a task
+    needs counts: a schedule that computes the same again is not fast for it.
     """
     flops = data.tasks["flops"].gather(data.programs["task"]).gather(data.latencies["program"])
     rows = data.latencies.select("device", gops=flops / 1e9 / pl.col("seconds"))
@@ -67,7 +67,7 @@ def peaks_of(data: Programs) -> dict[int, float]:
 
 
 def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
-    """Numbers of the devices on which programs of some splits were measured, ascending.
+    """Return numbers of the devices on which programs of some splits were measured, ascending.
 
     Other devices, such as a device that measured only unscheduled programs, teach nothing.
     """
@@ -78,10 +78,10 @@ def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
 def read_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedTask, dict[str, int]]]:
-    """The tasks of a dataset that have measured programs, and what they were before.
+    """Yield the tasks of a dataset that have measured programs, and what they were before.
 
     Args:
-        path: its ``dataset.json``; the tables lie beside it.
+        path: its ``dataset.json``; the tables are in the same folder.
         split, settings: nothing of them matters here.
 
     Raises:
@@ -93,7 +93,7 @@ def read_graphs(
 def tasks_of(  # longer: it is one table, read to the end
     path: Path, wanted: Sequence[str]
 ) -> Iterator[tuple[CachedTask, dict[str, int]]]:
-    """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
+    """Yield the measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     if (data.accesses == UNKNOWN).all():
         text = f"without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"

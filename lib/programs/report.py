@@ -1,4 +1,4 @@
-"""What a report shows of predicted latencies: against measured ones, and errors by group."""
+"""Figures and tables of predicted latencies: against measured ones, and errors by group."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FACTOR_TWO = 2.0
 
 
 def content(experiment: Experiment) -> dict[str, Any]:
-    """What a report has beside that of other kinds: see ``report`` of :mod:`lib.systems`."""
+    """Return what only reports of latencies have: see ``report`` of :mod:`lib.systems`."""
     return {"latencies": shown(experiment)}
 
 
 def shown(experiment: Experiment) -> list[dict[str, Any]]:
-    """Figures and tables of each section: ``section, figures, table``; none of other kinds."""
+    """Return ``section, figures, table`` of each section; none of other kinds of collections."""
     found = ((name, experiment.metrics.get(name) or {}) for name in ("test", "validation"))
     groups = {name: metrics["groups"] for name, metrics in found if metrics.get("groups")}
     path = experiment.folder / ProgramCollection.table
@@ -57,7 +57,7 @@ def shown(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def _drawn(rows: pl.DataFrame) -> list[Markup]:
-    """The figures of some predictions; none without any."""
+    """Return the figures of some predictions; none without any."""
     if rows.is_empty():
         return []
     predicted, measured = (
@@ -67,7 +67,7 @@ def _drawn(rows: pl.DataFrame) -> list[Markup]:
 
 
 def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
-    """Errors over pairs: all of them, each device's, each operator's, each class of work's."""
+    """Return errors over all pairs, and by device, by operator and by class of work."""
     columns = (*LATENCY_METRICS, NOISE)
     rows = [
         [
@@ -82,7 +82,7 @@ def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
 
 
 def against(predicted: np.ndarray, measured: np.ndarray) -> Markup:
-    """Predicted latency against the measured one, both in milliseconds, with lines of a factor 2.
+    """Draw predicted latency against the measured one, in milliseconds, with lines of a factor 2.
 
     Args:
         predicted, measured: (n,) seconds.
@@ -105,7 +105,7 @@ def against(predicted: np.ndarray, measured: np.ndarray) -> Markup:
 
 
 def errors(predicted: np.ndarray, measured: np.ndarray) -> Markup:
-    """Relative error over latency: median and quartiles of tenths of the programs.
+    """Draw relative error over latency: median and quartiles of tenths of the programs.
 
     Args:
         predicted, measured: (n,) seconds.

@@ -48,7 +48,7 @@ class ProgramCollection(TrainedSettings):
     )
 
     def check(self) -> None:
-        """Also that a random split leaves programs to train on."""
+        """Check also that a random split leaves programs to train on."""
         super().check()
         if self.split == "random" and self.folds_total >= RANDOM_PARTS:
             most = f"must be below {RANDOM_PARTS} with --split random"

@@ -62,24 +62,24 @@ class CachedTask:
         return np.unique(self.original[self.owner])
 
     def restricted(self, mask: np.ndarray) -> CachedTask:
-        """The task with some of its pairs only, (pairs,) bool."""
+        """Return the task with some of its pairs only, (pairs,) bool."""
         pairs = ("owner", "device", "seconds", "again")
         return replace(self, **{name: getattr(self, name)[mask] for name in pairs})
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The task's arrays, and further columns of its row."""
+        """Return the task's arrays, and further columns of its row."""
         columns = {"operators": self.operators, "networks": JOINED.join(self.networks)}
         return dict(vars(self)), columns
 
     @classmethod
     def unpacked(cls, row: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> CachedTask:
-        """The task of a row of the table and its slices of the flat arrays."""
+        """Return the task of a row of the table and its slices of the flat arrays."""
         networks = networks_of(row)
         return cls(row["graph"], row["split"], row["operators"], networks, **arrays)
 
 
 def networks_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The networks that call the task of a row of the cache's table."""
+    """Return the networks that call the task of a row of the cache's table."""
     return tuple(row["networks"].split(JOINED)) if row["networks"] else ()
 
 

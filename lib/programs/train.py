@@ -49,7 +49,7 @@ class LabelledPrograms:
         return self.labels.numel()
 
     def to(self, device: torch.device) -> LabelledPrograms:
-        """The same on another device."""
+        """Return the same on another device."""
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
     def loss(self, predicted: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class ProgramsFold(Fold):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
-        """The programs of a fold, in memory; raises as :func:`load_sides`."""
+        """Return the programs of a fold, in memory; raises as :func:`load_sides`."""
         sides = load_sides(cache, fold, settings)
         return cls(settings, *sides, device_features(devices_of(cache)))
 
@@ -98,20 +98,20 @@ class ProgramsFold(Fold):
         return sum(1 for _ in batches_of(self._alike(), self.settings.batch))
 
     def groups(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """The batches of an epoch: each of one number of leaves and of devices."""
+        """Return the batches of an epoch: each of one number of leaves and of devices."""
         order = generator.permutation(len(self.programs))
         batches = list(batches_of(self._alike()[order], self.settings.batch))
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
-        """(n,) a number for each number of leaves and of devices that programs were measured on."""
+        """Return (n,) numbers, equal for as many leaves and devices with measurements."""
         measured = np.isfinite(self.programs.seconds)
         return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 
     def draw(
         self, group: np.ndarray, generator: np.random.Generator, done: float
     ) -> LabelledPrograms:
-        """Programs, each on the devices that it was measured on."""
+        """Return programs, each on the devices that it was measured on."""
         _, device = np.nonzero(np.isfinite(self.programs.seconds[group]))
         places = torch.from_numpy(device.reshape(len(group), len(device) // len(group)))  # (b, d)
         inputs = self.programs.batch(group, self.devices[places])
@@ -121,16 +121,16 @@ class ProgramsFold(Fold):
         return LabelledPrograms(inputs, labels, self.settings, self.settings.mape_weight * risen)
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
-        """The errors of each validation task."""
+        """Return the errors of each validation task."""
         predicted = predict(network, self.held, self.devices, self.settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
 
     def validates_a_part(self) -> bool:
-        """False: programs have no configurations of which some are drawn."""
+        """Return false: programs have no configurations of which some are drawn."""
         return False
 
     def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:
-        """Errors of each validation task, of (n, d) predicted logarithms of seconds."""
+        """Return errors of each validation task, of (n, d) predicted logarithms of seconds."""
         errors = {}
         for number, name in enumerate(self.valid):
             rows = slice(self.held.first[number], self.held.first[number + 1])
@@ -141,7 +141,7 @@ class ProgramsFold(Fold):
 
 
 def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Programs, Programs]:
-    """The programs that one fold learns from, and those that it is validated on.
+    """Return the programs that one fold learns from, and those that it is validated on.
 
     Raises:
         UserError: if there is no such fold, or a side of it is empty.

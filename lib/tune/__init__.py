@@ -1,1 +1,1 @@
-"""Which settings train best: a search that resumes, and trains several trials at a time."""
+"""Search of the settings that train best: it resumes, and trains several trials at a time."""

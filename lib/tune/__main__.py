@@ -158,7 +158,7 @@ class Tuning:
             print(f"tune: trial {trial.number}: {said}", flush=True)
 
     def train(self, values: Mapping[str, Any], seed: int) -> float:
-        """The mean validation metric of the folds that stage 2 trains with some values.
+        """Return the mean validation metric of the folds that stage 2 trains with some values.
 
         Raises:
             UserError: stage 2 failed; it has its last line.
@@ -194,8 +194,8 @@ class Tuning:
         return statistics.fmean(found)
 
     def compared(self) -> list[tuple[float, float]]:
-        """Values on other seeds, of the settings as they are and of the best: the best of many
-        trials is the best partly by luck."""
+        """Return values on other seeds, of the settings as they are and of the best: the best of
+        many trials is the best partly by luck."""
         best = self.study.best_trial
         if best.params == self.usual:
             return []
@@ -226,29 +226,29 @@ class Tuning:
         """Write the best values so far as a settings file."""
         comments = [f"{self.verdict()}.", f"Use: {self.use()}"]
         values = {name: self.study.best_trial.params[name] for name in self.space}
-        chosen = {"collection": self.settings.collection, "model": self.settings.model}
+        base = {"collection": self.settings.collection, "model": self.settings.model}
         kept = self.resolved.given(str(self.args.settings))
-        write_settings(self.best_file, chosen | kept | values, comments)
+        write_settings(self.best_file, base | kept | values, comments)
 
     def use(self) -> str:
-        """What to type to train with the best settings."""
-        chosen, words = self.settings, " ".join(self.args.words)
-        named = f"COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={self.best_file}"
+        """Return the command that trains with the best settings."""
+        settings, words = self.settings, " ".join(self.args.words)
+        named = f"COLLECTION={settings.collection} MODEL={settings.model} SETTINGS={self.best_file}"
         return f"make all {named} (all trials had {words})"
 
     def verdict(self) -> str:
-        """How many trials there were, and what the best one has."""
-        best, trials, chosen = self.study.best_trial, ended(self.study), self.settings
+        """Return the number of trials and the best value, in words."""
+        best, trials, settings = self.study.best_trial, ended(self.study), self.settings
         failed = sum(trial.value is None for trial in trials)
-        text = f"{len(trials)} trials of {chosen.model} on {chosen.collection}"
+        text = f"{len(trials)} trials of {settings.model} on {settings.collection}"
         text += f", {failed} failed" if failed else ""
-        text += f": validation {chosen.metric} {best.value:.{DIGITS}f} in trial {best.number}"
+        text += f": validation {settings.metric} {best.value:.{DIGITS}f} in trial {best.number}"
         usual = [trial.value for trial in trials if trial.params == self.usual]
         known = [value for value in usual if value is not None]
         return text + "".join(f", {value:.{DIGITS}f} as it is" for value in known[:1])
 
     def report(self, seeds: list[tuple[float, float]]) -> str:
-        """The account for a terminal."""
+        """Return the account for a terminal."""
         shown = {
             name: f"{value:.4g}" if isinstance(value, float) else str(value)
             for name, value in self.study.best_trial.params.items()
@@ -266,17 +266,17 @@ class Tuning:
 
 
 def ended(study: Study) -> list[FrozenTrial]:
-    """Trials that came to an end, whether to a value or not."""
+    """Return trials that came to an end, whether to a value or not."""
     return study.get_trials(states=(TrialState.COMPLETE, TrialState.PRUNED))
 
 
-def distributions(chosen: Settings, space: Mapping[str, Search]) -> dict[str, BaseDistribution]:
-    """What each setting is drawn from; types of the settings tell whole numbers from fractions."""
+def distributions(settings: Settings, space: Mapping[str, Search]) -> dict[str, BaseDistribution]:
+    """Return what each setting is drawn from; whole numbers where the setting is one."""
     found: dict[str, BaseDistribution] = {}
     for name, search in space.items():
         if search.values:
             found[name] = CategoricalDistribution(search.values)
-        elif isinstance(getattr(chosen, name), int):
+        elif isinstance(getattr(settings, name), int):
             low, high = int(search.low), int(search.high)
             found[name] = IntDistribution(low, high, log=search.logarithmic)
         else:
@@ -284,12 +284,12 @@ def distributions(chosen: Settings, space: Mapping[str, Search]) -> dict[str, Ba
     return found
 
 
-def name_of(chosen: Settings, space: Mapping[str, Search], data: Any, folds: int) -> str:
-    """The name of a search: values of trials compare only within one of these."""
-    fixed = {name: value for name, value in described(chosen).items() if name not in space}
+def name_of(settings: Settings, space: Mapping[str, Search], data: Any, folds: int) -> str:
+    """Return the name of a search: values of trials compare only within one of these."""
+    fixed = {name: value for name, value in described(settings).items() if name not in space}
     searched = {name: dataclasses.asdict(search) for name, search in space.items()}
-    about = {"fixed": fixed, "searched": searched, "data": data, "folds": folds}
-    return f"{chosen.results} {fingerprint_value(about)[:12]}"
+    contents = {"fixed": fixed, "searched": searched, "data": data, "folds": folds}
+    return f"{settings.results} {fingerprint_value(contents)[:12]}"
 
 
 if __name__ == "__main__":

@@ -34,8 +34,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
-from lib.programs.calibrate.fit import best_factor
-from lib.programs.calibrate.tuning import tuned
+from lib.programs.calibrate.tuning import best_factor, tuned
 from lib.programs.folds import all_pairs, held_out_by
 from lib.programs.inputs import (
     Programs,

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lib.files.named import named
-from lib.programs.calibrate.fit import best_factor
+from lib.programs.calibrate.tuning import best_factor
 from lib.programs.inputs import Programs, predict
 from lib.programs.pooled import POOLED, pooled_rows
 from lib.programs.settings import TRANSFORMS, ProgramCollection

@@ -101,7 +101,7 @@ def test_a_peak_is_what_one_program_in_a_hundred_exceeds(made):
 def test_the_manifest_knows_the_devices_and_every_file(made, tmp_path):
     cache, data = made
     told = [{k: v for k, v in one.items() if k != "peak_gops"} for one in devices_of(cache)]
-    assert told == data.about["devices"]
+    assert told == data.metadata["devices"]
     again = write_programs(tmp_path / "same")
     assert again.fingerprint == cache.fingerprint
     root = tmp_path / "same" / "root"

@@ -109,9 +109,9 @@ def extract(args: argparse.Namespace) -> list[str]:
     Raises:
         UserError: no bundled network is of such a name, or another one cannot be read.
     """
-    asked = [name for name in args.networks.split(",") if name]
-    own = [name for name in asked if ":" in name or Path(name).suffix in (".onnx", ".pt2")]
-    names = plan.write_bundled(args.output, [name for name in asked if name not in own])
+    names = [name for name in args.networks.split(",") if name]
+    own = [name for name in names if ":" in name or Path(name).suffix in (".onnx", ".pt2")]
+    names = plan.write_bundled(args.output, [name for name in names if name not in own])
     if not names + own:
         raise UserError(f"--networks {args.networks!r}: no network matches; --list names them")
     if own:

@@ -1,4 +1,4 @@
-"""How a statement of a scheduled module reads and writes its buffers, loop by loop.
+"""Reads and writes of a statement of a scheduled module, loop by loop.
 
 An index is a sum over loops, nearly always. So each index is worked out at the first iteration of
 all loops, and at the last of each loop with the other loops at their first: what that moves the
@@ -31,7 +31,7 @@ Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions 
 def statement_of(
     loops: Sequence[Loop], realize: Any, store: Any, around: int, shared: Mapping[int, int]
 ) -> Statement:
-    """What one store reads and writes, and under which loops and conditions.
+    """Return a store's reads and writes, and the loops and conditions around it.
 
     Args:
         loops: around it, those that the tree has, outermost first.
@@ -101,7 +101,7 @@ class _Points:
         return sizes, reduces
 
     def value(self, value: Any) -> np.ndarray:
-        """(1 + l,) of an index; 0 of what is read from a buffer."""
+        """Return (1 + l,) of an index; 0 of what is read from a buffer."""
         kind = type(value).__name__
         if kind == "Var":
             return self.values.get(hash(value), self.first)
@@ -113,7 +113,7 @@ class _Points:
         return self.value(value.value) if kind == "Cast" else self.first
 
     def access(self, buffer: Any, indices: Sequence[Any], inside: int) -> Access:
-        """A load or a store; of very many dimensions the inner dimensions."""
+        """Return a load or a store; of very many dimensions the inner dimensions."""
         rows = np.array([self.value(index) for index in indices] or [self.first])[-DIMENSIONS:]
         shape = np.array([_number(x) for x in buffer.shape] or [1], np.int64)[-DIMENSIONS:]
         return Access(np.abs(rows[:, 1:] - rows[:, :1]), shape, _bytes(str(buffer.dtype)), inside)

@@ -1,4 +1,4 @@
-"""Whether two programs, or two networks, compute the same, and numbers that show it."""
+"""Comparisons of what two programs, or two networks, compute."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ DIFFERENCE = 1e-3  # of results of networks, relative to the largest number: abo
 
 
 def agree(computed: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
-    """Whether two results are the same, but for rounding."""
+    """Return whether two results are the same, but for rounding."""
     return len(computed) == len(expected) and all(
         difference(a, b) <= DIFFERENCE for a, b in zip(computed, expected, strict=True)
     )
 
 
 def difference(computed: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference over the largest number; NaN is equal to NaN."""
+    """Return the largest difference over the largest number; NaN is equal to NaN."""
     if computed.size != expected.size:
         return np.inf
     left, right = (np.asarray(x, np.float64).ravel() for x in (computed, expected))
@@ -30,7 +30,7 @@ def difference(computed: np.ndarray, expected: np.ndarray) -> float:
 
 
 def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
-    """Two numbers that differ where outputs do: size, and mean against random signs.
+    """Return two numbers that differ where outputs do: size, and mean against random signs.
 
     NaN counts as a number larger than all other numbers, so that it is equal to NaN.
     """
@@ -42,12 +42,12 @@ def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
 
 
 def same(checks: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """(n,) whether programs compute what is expected, such as what the unscheduled one does."""
+    """Return (n,) whether programs compute what is expected, as the unscheduled one does."""
     return (np.abs(checks - expected) <= OUTPUTS * np.abs(expected[0]) + 1e-30).all(1)
 
 
 def varied(values: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-    """Values; random numbers for an array of equal ones, on which most programs agree."""
+    """Return values, with random numbers for an array of equal ones, on which most agree."""
     generator = np.random.default_rng(seed)
     return [
         generator.uniform(0.1, 1, array.shape).astype(array.dtype)

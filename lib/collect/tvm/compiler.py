@@ -38,18 +38,18 @@ codegen = tvm.get_global_func("target.build.llvm")
 
 
 def target_of(instructions: str, cores: int = CORES) -> Target:
-    """The LLVM target of one of the names in :data:`MCPU`, or of this machine."""
-    about = {"kind": "llvm", "mcpu": mcpu_of(instructions), "num-cores": cores}
-    return Target({**about, "opt-level": OPT_LEVEL})
+    """Return the LLVM target of one of the names in :data:`MCPU`, or of this machine."""
+    metadata = {"kind": "llvm", "mcpu": mcpu_of(instructions), "num-cores": cores}
+    return Target({**metadata, "opt-level": OPT_LEVEL})
 
 
 def mcpu_of(instructions: str) -> str:
-    """What LLVM calls the processor of one of the names in :data:`MCPU`, or of this machine."""
+    """Return LLVM's name of the processor of a name in :data:`MCPU`, or of this machine."""
     return MCPU.get(instructions) or codegen_of.llvm_get_system_cpu()
 
 
 def host_target() -> Target:
-    """The target of the machine that this runs on, whatever its processor."""
+    """Return the target of the machine that this runs on, whatever its processor."""
     return Target({"kind": "llvm", "num-cores": 1, "opt-level": OPT_LEVEL})
 
 
@@ -57,18 +57,18 @@ SCHEDULE_TARGET = target_of("avx2")
 
 
 def hash_of(module: IRModule) -> str:
-    """Structural hash of a module, 16 hexadecimal digits, the same in every process."""
+    """Return the structural hash of a module, 16 digits, the same in every process."""
     return f"{tvm_ffi.structural_hash(module) & (2**64 - 1):016x}"
 
 
 def alone(function: tirx.PrimFunc) -> IRModule:
-    """A function of a network as a task: as MetaSchedule takes it out, with the same hash."""
+    """Return a function as a task: as MetaSchedule takes it out, with the same hash."""
     function = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
     return IRModule({"main": function})
 
 
 def outputs_of(task: IRModule) -> list[int]:
-    """Which of a tensor program's arguments it writes."""
+    """Return the arguments that a tensor program writes, by number."""
     function = task["main"]
     arguments = {parameter: parameter for parameter in function.params}
     written = tvm.s_tir.analysis.get_sblock_access_region(function.body.block, arguments)[1]
@@ -89,7 +89,7 @@ class Scheduled:
 
 
 def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
-    """MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
+    """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
         schedule_rule.InlineConstantScalars(),
@@ -120,7 +120,7 @@ def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
 
 
 def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_schedule.TuneContext:
-    """What draws schedules of a task: a search strategy of MetaSchedule, in our space."""
+    """Return a context that draws schedules of a task by one of MetaSchedule's strategies."""
     return meta_schedule.TuneContext(
         mod=task,
         target=SCHEDULE_TARGET,
@@ -132,7 +132,7 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
 
 
 def packable(task: IRModule) -> bool:
-    """Whether TVM can pack a task's weights; not if they are read through a reshape."""
+    """Return whether TVM can pack a task's weights; not if they are read through a reshape."""
     context = context_of(task, 0, True, "replay-trace")
     try:
         _drawn(context, 1, context.generate_design_space())
@@ -142,7 +142,7 @@ def packable(task: IRModule) -> bool:
 
 
 def evolution() -> meta_schedule.search_strategy.EvolutionarySearch:
-    """How a search makes up schedules, of which a cost model says which to measure."""
+    """Return the strategy of a search: a cost model says which of its schedules are measured."""
     return meta_schedule.search_strategy.EvolutionarySearch(
         population_size=POPULATION, genetic_num_iters=GENERATIONS
     )
@@ -157,17 +157,17 @@ class Sampler:
         self.designs = self.context.generate_design_space()
 
     def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
-        """``count`` random schedules; some may be equal."""
+        """Return ``count`` random schedules; some may be equal."""
         return _drawn(self.context, count, self.designs)
 
     def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
-        """Up to ``count`` random programs whose hashes are not in ``seen``; adds theirs to it."""
+        """Draw up to ``count`` programs whose hashes are not in ``seen``, and add theirs."""
         return _until(count, lambda missing, _: _new(self.draw(missing), seen))
 
     def bred(
         self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
     ) -> list[Scheduled]:
-        """Up to ``count`` programs that descend from the fastest of some; see :meth:`distinct`."""
+        """Draw up to ``count`` descendants of the fastest of some; see :meth:`distinct`."""
         database = meta_schedule.database.MemoryDatabase()
         workload = database.commit_workload(self.task)
         arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(self.task["main"])
@@ -180,7 +180,7 @@ class Sampler:
         chance = meta_schedule.cost_model.CostModel.create("random")
 
         def children(missing: int, attempt: int) -> list[Scheduled]:
-            """As many as there are parents at most."""
+            """Return programs of one attempt, at most as many as there are parents."""
             strategy = meta_schedule.search_strategy.EvolutionarySearch(
                 population_size=PARENTS,
                 init_measured_ratio=1.0,
@@ -193,7 +193,7 @@ class Sampler:
         return _until(count, children)
 
     def searched(self, model: Any, count: int) -> list[Scheduled]:
-        """The ``count`` programs that a search with a cost model would measure first."""
+        """Return the ``count`` programs that a search with a cost model would measure first."""
         database = meta_schedule.database.MemoryDatabase()
         database.commit_workload(self.task)
         return self._evolved(evolution(), database, model, count, set())
@@ -207,7 +207,7 @@ class Sampler:
 
 
 def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Scheduled]:
-    """Programs of a few attempts, ``more(missing, attempt)``, until there are ``count``."""
+    """Return programs of a few attempts, ``more(missing, attempt)``, until there are ``count``."""
     programs: list[Scheduled] = []
     for attempt in range(TRIES):
         if len(programs) < count:
@@ -216,7 +216,7 @@ def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Sche
 
 
 def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tvm.s_tir.Schedule]:
-    """Up to ``count`` schedules that a context makes up."""
+    """Return up to ``count`` schedules that a context makes up."""
     context.pre_tuning(count, count, *how)
     candidates = context.generate_measure_candidates()
     context.post_tuning()
@@ -224,7 +224,7 @@ def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tv
 
 
 def _new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Scheduled]:
-    """The programs whose hashes are not in ``seen``; adds theirs to it."""
+    """Return the programs whose hashes are not in ``seen``; adds theirs to it."""
     programs = []
     for schedule in schedules:
         name = hash_of(schedule.mod)
@@ -236,14 +236,14 @@ def _new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Schedu
 
 
 def rebuilt(task: IRModule, trace: str) -> tvm.s_tir.Schedule:
-    """The schedule that :attr:`Scheduled.trace` stands for."""
+    """Return the schedule that :attr:`Scheduled.trace` stands for."""
     schedule = tvm.s_tir.Schedule(task)
     tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
     return schedule
 
 
 def lowered(modules: Sequence[IRModule]) -> IRModule:
-    """Programs as functions ``f0``, ``f1``, ... of one module, ready for any of the targets.
+    """Return programs as functions ``f0``, ``f1``, ... of one module, ready for any of the targets.
 
     What comes before LLVM is the same for all of them, so it is done once. The checks of
     arguments, which cost LLVM more time than a small program, are left out.
@@ -259,7 +259,7 @@ def lowered(modules: Sequence[IRModule]) -> IRModule:
 
 
 def machine_program(module: IRModule, instructions: str) -> tvm.runtime.Module:
-    """The functions of :func:`lowered`, compiled to the end: generating code is lazy in LLVM."""
+    """Compile the functions of :func:`lowered` to the end: generating code is lazy in LLVM."""
     library = codegen(module, target_of(instructions))
     for name in module.functions:
         library[name.name_hint]

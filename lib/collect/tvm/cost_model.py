@@ -36,27 +36,27 @@ PYTHON = Path(".venv/bin/python")  # that has the predictor
 
 @derived_object
 class PredictorModel(meta_schedule.cost_model.PyCostModel):
-    """A cost model that asks the other half, which predicts logarithms of seconds."""
+    """A cost model that asks another process, which predicts logarithms of seconds."""
 
     def __init__(self, talk: Talk):
         super().__init__()
         self.talk, self.best = talk, {}
 
     def load(self, path: str) -> None:
-        """Nothing: the other half knows all."""
+        """Do nothing: the other process keeps all."""
 
     def save(self, path: str) -> None:
-        """Nothing."""
+        """Do nothing, as :meth:`load`."""
 
     def update(self, context, candidates, results) -> None:
-        """Tell the measured seconds of candidates."""
+        """Send the measured seconds of candidates."""
         seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
         schedules = [candidate.sch for candidate in candidates]
         arrays = {**described(schedules), "seconds": np.array(seconds, np.float64)}
         self.talk.tell("measured", {"task": hash_of(context.mod)}, arrays)
 
     def predict(self, context, candidates) -> np.ndarray:
-        """(n,) the best time ever predicted over each candidate's; 0 without a prediction."""
+        """Return (n,) the best predicted time over each candidate's; 0 without a prediction."""
         task, arrays = hash_of(context.mod), described([candidate.sch for candidate in candidates])
         logs = self.talk.tell("predict", {"task": task}, arrays)["logs"]
         self.best[task] = min(self.best.get(task, np.inf), np.nanmin(logs, initial=np.inf))
@@ -65,29 +65,29 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
 
 @dataclass
 class Talk:
-    """Messages to the other half, and its answers; most are about one task."""
+    """Messages to the process with the predictor, and its answers; most are of one task."""
 
     reading: BinaryIO
     writing: BinaryIO
     task: str = ""
 
     def tell(
-        self, kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]
+        self, kind: str, metadata: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Say something, and wait until it was heard; the answer's arrays.
+        """Send a message, and return the arrays of the answer.
 
         Raises:
             UserError: nobody answers any more.
         """
         with suppress(BrokenPipeError):
-            send(self.writing, {"kind": kind, "task": self.task, **about}, arrays)
+            send(self.writing, {"kind": kind, "task": self.task, **metadata}, arrays)
             if answer := receive(self.reading):
                 return answer[1]
         raise UserError("the process with the predictor has ended")
 
 
 def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
-    """What a predictor reads of programs."""
+    """Return arrays of programs, as a predictor reads them."""
     nothing = [""] * len(schedules)
     return raw.described(list(schedules), nothing, nothing)
 
@@ -95,7 +95,7 @@ def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
 def trained(
     device: str, outputs: Path = Path("outputs"), python: Path = ROOT / PYTHON, **settings: str
 ) -> PredictorModel:
-    """The trained predictor, corrected by what is measured, for a tuner in this process.
+    """Return the trained predictor, corrected by what is measured, for a tuner in this process.
 
     Args:
         device: instruction set, or a device's whole name.

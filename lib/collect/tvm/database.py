@@ -105,38 +105,33 @@ class TuningDatabase:
         return counts
 
     def measured(self, task: IRModule) -> list[float]:
-        """Seconds of a task's programs in the order of measuring; NaN for a program that failed."""
-        number = self._number(task)
+        """Return seconds of a task's programs as they were measured; NaN where one failed."""
+        workload = str(self.files.commit_workload(task).as_json()[0])
+        known = (self.folder / WORKLOADS).read_text().splitlines()
+        number = [json.loads(line)[0] for line in known].index(workload)  # its line
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
         records = [line[1] for line in lines if line[0] == number and self._fits(line[1][2])]
         return [_seconds(record[1]) for record in records]
 
     def programs(self, task: IRModule) -> list[tuple[Schedule, float]]:
-        """The programs of a task that run, fastest first, with their seconds."""
+        """Return the programs of a task that run, fastest first, with their seconds."""
         records = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
         return [(run.as_measure_candidate().sch, _seconds(run.run_secs)) for run in records]
 
-    def _number(self, task: IRModule) -> int:
-        """A task's line among the workloads."""
-        workload = self.files.commit_workload(task).as_json()
-        lines = (self.folder / WORKLOADS).read_text().splitlines()
-        numbers = [k for k, line in enumerate(lines) if json.loads(line)[0] == str(workload[0])]
-        return numbers[0]
-
 
 def _name(record: meta_schedule.database.TuningRecord) -> tuple[str, str, str]:
-    """What tells a program from others: task, target and schedule."""
+    """Return the key of a program: task, target and schedule."""
     return hash_of(record.workload.mod), str(Target(record.target)), str(record.trace)
 
 
 def _seconds(noted: Sequence[Any] | None) -> float:
-    """What a record says; NaN of a program that does not run."""
+    """Return a record's seconds; NaN of a program that does not run."""
     taken = float(noted[0]) if noted else float("nan")
     return taken if taken < FAILED else float("nan")
 
 
 def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule | None]:
-    """The fastest schedule that a tuning database has of each task, on whatever it was measured.
+    """Return the fastest schedule that a tuning database has of each task, of any device.
 
     The database may be anybody's, or that of a search that was killed, and stays as it is.
 
@@ -190,7 +185,7 @@ def _strange(line: str) -> str:
 
 
 def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
-    """The database of a folder.
+    """Return the database of a folder.
 
     Raises:
         DataError: TVM cannot read it, or it has a record that is no rule's; names ``of``.

@@ -1,4 +1,4 @@
-"""What makes a network fast on a CPU beside schedules: layouts, cheap functions, packed weights.
+"""Changes that make a network fast on a CPU: layouts, cheap functions, packed weights.
 
 Convolutions become channels-last, so that vectors run over channels and no transposition is
 needed between them. Exponentials, error functions, tangents and softmax become polynomials,
@@ -36,7 +36,7 @@ def _number(like: relax.Expr, value: float) -> relax.Expr:
 
 
 def _clip(call: relax.Call) -> relax.Expr:
-    """TVM's change of layouts stops at a clip, and transposes there."""
+    """Return a clip in two steps: TVM's change of layouts stops at one, and transposes there."""
     x, least, most = call.args
     below = relax.op.maximum(x, _number(x, float(least.value)))
     return relax.op.minimum(below, _number(x, float(most.value)))
@@ -60,13 +60,13 @@ def _gelu(call: relax.Call) -> relax.Expr:
 
 
 def _broadcast(call: relax.Call) -> relax.Expr:
-    """Attention in PyTorch broadcasts to the shape that is there, and TVM would copy."""
+    """Return a tensor that has the shape already as it is: TVM would copy it in attention."""
     x, shape = call.args
     return x if [*map(str, x.ty.shape)] == [*map(str, shape)] else call
 
 
 def _squeeze(call: relax.Call) -> relax.Expr:
-    """TVM's change of layouts fails at an axis that counts from behind."""
+    """Return a squeeze with axes from the front: TVM's change of layouts fails at others."""
     x, axes = call.args[0], call.attrs.axis
     return relax.op.squeeze(x, [int(axis) % len(x.ty.shape) for axis in axes]) if axes else call
 
@@ -87,7 +87,7 @@ class _Parts(PyExprMutator):
     """Takes operators into parts."""
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
-        """A call, or the calls of its parts."""
+        """Return a call, or the calls of its parts."""
         call = super().visit_call_(call)
         parts = IN_PARTS.get(getattr(call.op, "name", ""))
         return self.builder_.normalize(parts(call)) if parts else call
@@ -98,7 +98,7 @@ class OperatorsInParts:
     """The operators of :data:`IN_PARTS` in parts."""
 
     def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
-        """The module, changed."""
+        """Return the module, changed."""
         parts = _Parts(module)
         for variable, function in module.functions_items():
             if isinstance(function, relax.Function):
@@ -107,7 +107,7 @@ class OperatorsInParts:
 
 
 def operator_passes() -> list[tvm.transform.Pass]:
-    """What changes a network's operators; its inputs and results stay as they are."""
+    """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
         OperatorsInParts(),
@@ -119,7 +119,7 @@ def operator_passes() -> list[tvm.transform.Pass]:
 
 
 def weights_of(task: IRModule) -> list[int]:
-    """Which arguments of a task are a network's weights; none of a task that is not deployed."""
+    """Return the arguments of a task that are weights; none of a task that is not deployed."""
     return [int(k) for k in task["main"].attrs.get(WEIGHTS, ())]
 
 
@@ -141,7 +141,7 @@ class Packed:
 
 
 def packed(scheduled: IRModule) -> Packed:
-    """A scheduled task, and apart from it what its schedule does to weights."""
+    """Return a scheduled task, and apart from it what its schedule does to weights."""
     inputs, network = _calling(scheduled)
     network = relax.transform.SplitLayoutRewritePreproc()(network)
     values = {b.var: b.value for b in network["main"].body.blocks[0].bindings}
@@ -164,7 +164,7 @@ def packed(scheduled: IRModule) -> Packed:
 
 
 def _calling(scheduled: IRModule) -> tuple[list[relax.Var], IRModule]:
-    """A network that calls a task and nothing else, and its inputs."""
+    """Return a network that calls a task and nothing else, and its inputs."""
     function = scheduled["main"]
     written = outputs_of(scheduled)
     types = [relax.TensorType([int(x) for x in p.shape], str(p.dtype)) for p in function.params]

@@ -160,7 +160,7 @@ def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]
                 f"{root} has {missing} programs that {work} lacks: --add keeps them, another "
                 "folder leaves them alone"
             )
-    metadata = dataset_json(dataset, gathered, before.about if add and before else {})
+    metadata = dataset_json(dataset, gathered, before.metadata if add and before else {})
     with ExitStack() as stack:
         for name, table in dataset.tables.items():
             table = table.sort(SORTED[name]) if name in SORTED else table

@@ -31,7 +31,7 @@ _extractor = meta_schedule.feature_extractor.PerStoreFeature()
 
 
 def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
-    """(rows, 164) float32 of each program: log2(1 + x) of what MetaSchedule knows of a store.
+    """Return (rows, 164) float32 of each program: log2(1 + x) of MetaSchedule's features.
 
     A row stands for a buffer: the last store of something that is no constant. A module becomes a
     schedule first, which takes as long as its features: who has schedules gives those.
@@ -41,11 +41,6 @@ def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
     context = meta_schedule.TuneContext(mod=first, target=SCHEDULE_TARGET, num_threads=1)
     candidates = [meta_schedule.MeasureCandidate(schedule, []) for schedule in schedules]
     return [table.numpy() for table in _extractor.extract_from(context, candidates)]
-
-
-def tree_of(module: IRModule) -> Forest:
-    """The loops of a scheduled module around its stores, see :class:`Walked`."""
-    return Walked(module).tree
 
 
 class Walked:
@@ -73,7 +68,7 @@ class Walked:
         self.arguments = {hash(parameter) for parameter in function.params}
 
     def statement(self, row: int) -> Statement:
-        """How the store that a row of features is of goes through its buffers."""
+        """Return the statement of a row of features, with its accesses to buffers."""
         shared = {k: len(loops) for k, loops in self.shared.items() if k not in self.arguments}
         return statement_of(*self.last[row][1], shared)
 
@@ -129,8 +124,8 @@ class Walked:
 def accesses_of(
     walked: Sequence[Walked], tables: Sequence[np.ndarray], good: Sequence[bool]
 ) -> np.ndarray:
-    """(rows, 98) float16 access patterns of all rows of features; unknown where these are not
-    ``good``."""
+    """Return (rows, 98) float16 access patterns of all rows of features; unknown where these are
+    not ``good``."""
     usable = [program for program, right in zip(walked, good, strict=True) if right]
     patterns = accesses.columns([p.statement(row) for p in usable for row in p.last])
     rows = np.repeat(np.array(good, bool), [len(table) for table in tables])
@@ -140,7 +135,7 @@ def accesses_of(
 
 
 def disagreement(tree: Forest, table: np.ndarray) -> str | None:
-    """Why rows of features cannot belong to a tree's leaves, by what rows and tree say."""
+    """Return why rows of features cannot belong to a tree's leaves; ``None`` if they can."""
     if table.shape != (len(tree.leaves), WIDTH):
         return f"features of {table.shape}, {len(tree.leaves)} leaves"
     for row, nest in zip(table, loop_nests(tree), strict=True):

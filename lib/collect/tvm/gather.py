@@ -34,35 +34,28 @@ class Gathered:
     dates: list[str] = field(default_factory=list)
     rounding: float = 0.0  # the largest error of a feature in half precision
 
-    def device(self, about: dict[str, Any], instructions: str, mcpu: str) -> int:
-        """The number of a device, which measures networks as they are deployed."""
-        words = about["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
+    def device(self, metadata: dict[str, Any], instructions: str, mcpu: str) -> int:
+        """Return the number of a device, which measures networks as they are deployed."""
+        words = metadata["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
         short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
-        name = f"{short}.{mcpu}.{about['threads']}t"
+        name = f"{short}.{mcpu}.{metadata['threads']}t"
         self.devices.setdefault(
             name,
             {
                 "name": name,
-                "processor": about["processor"],
+                "processor": metadata["processor"],
                 "instructions": instructions,
                 "mcpu": mcpu,
                 "deployed": True,
-                "threads": about["threads"],
-                "opt_level": about["opt_level"],
+                "threads": metadata["threads"],
+                "opt_level": metadata["opt_level"],
             },
         )
         return list(self.devices).index(name)
 
 
-def same_outputs(measured: raw.Measured) -> np.ndarray:
-    """(programs,) whether a program computes on every device what most programs of its file do."""
-    check = measured.arrays["check"]
-    middle = np.median(check, (0, 1))
-    return np.all([same(one, middle) for one in check], axis=0)
-
-
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
-    """All rows, of the programs that were joined with their features and compute the same.
+    """Return all rows, of the programs that were joined with their features and compute the same.
 
     Args:
         work: the work folder.
@@ -72,25 +65,27 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     gathered = Gathered(tasks)
     usual = usual_reference(work)
     for measured in finished(work, "main", "search"):
-        if measured.about["task"] in tasks:
+        if measured.metadata["task"] in tasks:
             _add(gathered, work, measured, usual)
         else:
             gathered.dropped["of a task that no network calls"] += len(measured.hash)
     for measured in finished(work, "plain"):
-        if measured.about["task"] not in tasks:
+        if measured.metadata["task"] not in tasks:
             continue
         seconds = measured.fastest
-        for k, instructions in enumerate(measured.about["devices"]):
-            device = gathered.device(measured.about, *instructions)
-            task = tasks[measured.about["task"]]
+        for k, instructions in enumerate(measured.metadata["devices"]):
+            device = gathered.device(measured.metadata, *instructions)
+            task = tasks[measured.metadata["task"]]
             gathered.unscheduled.append((task, device, float(seconds[k, 0])))
     return gathered
 
 
 def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str, float]) -> None:
     """The rows of one raw file and of its repetitions."""
-    phase, turn, task = (measured.about[key] for key in ("phase", "round", "task"))
-    joined, agree = measured.arrays["joined"], same_outputs(measured)
+    phase, turn, task = (measured.metadata[key] for key in ("phase", "round", "task"))
+    joined, check = measured.arrays["joined"], measured.arrays["check"]
+    middle = np.median(check, (0, 1))  # what most programs of the file compute
+    agree = np.all([same(one, middle) for one in check], axis=0)
     gathered.dropped["features and tree disagree"] += int((~joined).sum())
     gathered.dropped["another output"] += int((joined & ~agree).sum())
     usable = np.flatnonzero(joined & agree)
@@ -106,12 +101,15 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
         gathered.position.append(positions(tree))
         sizes = len(tables[k]), tree.nodes
         gathered.programs.append((gathered.tasks[task], str(measured.hash[k]), turn, *sizes))
-    gathered.dates.append(measured.about["measured_at"])
-    repeated = [_repeated(work, p, measured) for p in raw.REPEATING if raw.REPEATING[p] == phase]
+    gathered.dates.append(measured.metadata["measured_at"])
     second: dict[str, np.ndarray] = {}
-    for repetition in filter(None, repeated):
+    for again in (name for name, first_phase in raw.REPEATING.items() if first_phase == phase):
+        path = raw.path(work, again, turn, task)
+        repetition = raw.read(path) if path.exists() else None
+        if repetition is None or not np.array_equal(repetition.hash, measured.hash):
+            continue
         if _clock(repetition) == _clock(measured):
-            devices = [instructions for instructions, _ in repetition.about["devices"]]
+            devices = [instructions for instructions, _ in repetition.metadata["devices"]]
             second |= zip(devices, repetition.fastest, strict=True)
         else:  # another processor, or more threads: devices of their own
             _latencies(gathered, repetition, usable, first, {}, SLOW * is_slow(repetition, usual))
@@ -119,16 +117,7 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
 
 
 def _clock(measured: raw.Measured) -> tuple[str, int]:
-    return measured.about["processor"], measured.about["threads"]
-
-
-def _repeated(work: Path, phase: str, measured: raw.Measured) -> raw.Measured | None:
-    """What another process read of the same programs."""
-    path = raw.path(work, phase, measured.about["round"], measured.about["task"])
-    if not path.exists():
-        return None
-    repetition = raw.read(path)
-    return repetition if np.array_equal(repetition.hash, measured.hash) else None
+    return measured.metadata["processor"], measured.metadata["threads"]
 
 
 def _latencies(
@@ -140,9 +129,9 @@ def _latencies(
     flags: int,
 ) -> None:
     """A row for each program on each device; ``second`` has what another process read."""
-    devices = measured.about["devices"]
+    devices = measured.metadata["devices"]
     for (instructions, mcpu), seconds in zip(devices, measured.fastest, strict=True):
-        device = gathered.device(measured.about, instructions, mcpu)
+        device = gathered.device(measured.metadata, instructions, mcpu)
         again = second.get(instructions)
         for row, k in enumerate(usable):
             other = None if again is None else float(again[k])

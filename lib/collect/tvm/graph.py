@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.tvm.compiler import alone, hash_of
-from lib.collect.tvm.features import features, tree_of
+from lib.collect.tvm.features import Walked, features
 from lib.collect.tvm.importing import Imported
 from lib.files.errors import UserError
 
@@ -53,7 +53,7 @@ class Graph:
 
 
 def graph_of(network: Imported) -> Graph:
-    """The data-flow graph of a network.
+    """Return the data-flow graph of a network.
 
     Raises:
         UserError: something in it is no call of a tensor program that has features, or there is
@@ -71,21 +71,27 @@ def graph_of(network: Imported) -> Graph:
             value = binding.value
             free = relax.analysis.free_vars(value)
             after = frozenset().union(*(sources.get(source, frozenset()) for source in free))
-            if _is_program(value):
+            if isinstance(value, relax.Call):
+                operator = getattr(value.op, "name", "")
+                if operator == "relax.call_dps_packed":  # a library's function
+                    operator = str(value.args[0].global_symbol)
+                if operator != "relax.call_tir":
+                    what = f"TVM has no tensor program for {operator.removeprefix('relax.')}"
+                    raise UserError(f"{network.name}: {what}")
                 variable = value.args[0]
                 task = alone(module[variable])
                 number = numbers.setdefault(hash_of(task), len(tasks))
                 if number == len(tasks):
                     tasks.append(task)
                     names.append(variable.name_hint.removeprefix("fused_"))
-                    _check_loops(network.name, names[-1], task)
+                    try:
+                        Walked(task)  # its loops must be such that a tree can show them
+                    except UserError as error:
+                        raise UserError(f"{network.name}: {names[-1]}: {error}") from None
                 functions[variable.name_hint] = number
                 reads, writes = _traffic(value, module["main"].params, tasks[number])
                 calls.append(Call(number, tuple(sorted(after)), reads, writes))
                 after = frozenset({len(calls) - 1})
-            elif isinstance(value, relax.Call):
-                what = f"TVM has no tensor program for {_operator(value)}"
-                raise UserError(f"{network.name}: {what}")
             sources[binding.var] = after
     if not calls:
         raise UserError(f"{network.name}: it computes nothing, so that it has no tensor program")
@@ -93,7 +99,7 @@ def graph_of(network: Imported) -> Graph:
 
 
 def without(graph: Graph, dropped: Collection[int]) -> Graph:
-    """A graph without some tasks: what waited for their calls waits for what those waited for."""
+    """Return a graph without some tasks: who waited for their calls waits for what they did."""
     remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
     calls: list[Call] = []
     places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
@@ -112,14 +118,14 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
 
 
 def only_constants(graph: Graph) -> set[int]:
-    """The tasks that store nothing but constants: TVM has no features of those."""
+    """Return the tasks that store nothing but constants: TVM has no features of those."""
     return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
 
 
 def _traffic(
     value: relax.Call, parameters: Sequence[relax.Var], task: IRModule
 ) -> tuple[tuple[tuple[int, int], ...], int]:
-    """``reads`` and ``writes`` of a call; ``parameters`` are the network's weights and inputs."""
+    """Return ``reads`` and ``writes`` of a call; ``parameters`` are weights and inputs."""
     writes = _bytes_of(task["main"].params[-1])
     most = max(4 * int(tvm.s_tir.analysis.estimate_tir_flops(task)), writes)
     read = [
@@ -132,22 +138,3 @@ def _traffic(
 
 def _bytes_of(tensor: Any) -> int:
     return int(np.prod([int(x) for x in tensor.shape])) * np.dtype(str(tensor.dtype)).itemsize
-
-
-def _check_loops(network: str, operators: str, task: IRModule) -> None:
-    """A task's loops must be such that a tree can show them."""
-    try:
-        tree_of(task)
-    except UserError as error:
-        raise UserError(f"{network}: {operators}: {error}") from None
-
-
-def _operator(call: relax.Call) -> str:
-    """What a call that is of no tensor program calls: an operator, or a library's function."""
-    if call.op.name == "relax.call_dps_packed":
-        return str(call.args[0].global_symbol)
-    return call.op.name.removeprefix("relax.")
-
-
-def _is_program(value: Any) -> bool:
-    return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"

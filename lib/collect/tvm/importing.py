@@ -1,4 +1,4 @@
-"""From a network to TVM's fused tensor programs, run once beside the original.
+"""From a network to TVM's fused tensor programs, run once and compared with the original.
 
 A network goes through ``torch.export`` (or is an ONNX file) and TVM's relax, which fuses its
 operators into functions. TVM's frontend takes some operators for others, so that nobody gets a
@@ -70,12 +70,12 @@ class Imported:
         return sum(weight.nbytes for weight in self.values[inputs_of(self.module) :])
 
     def arguments(self, functions: Iterable[str]) -> tuple[np.ndarray, ...]:
-        """Of the first call of the first of some functions; none if the network runs none."""
+        """Return the arguments of the first of some functions that runs; none if none does."""
         return next((self.seen[name] for name in functions if name in self.seen), ())
 
 
 def imported(network: Network, deployed: bool = False) -> Imported:
-    """A network as fused functions that compute what it computes.
+    """Return a network as fused functions that compute what it computes.
 
     Args:
         network: which.
@@ -107,7 +107,7 @@ def imported(network: Network, deployed: bool = False) -> Imported:
 
 
 def fused(module: IRModule, deployed: bool = False) -> IRModule:
-    """A relax module as fused functions; what depends on weights alone has its own function."""
+    """Return a module as fused functions; what depends on weights alone is its own function."""
     passes = relax.transform
     with SCHEDULE_TARGET:
         return tvm.ir.transform.Sequential(
@@ -126,7 +126,7 @@ def fused(module: IRModule, deployed: bool = False) -> IRModule:
 
 
 def inputs_of(module: IRModule) -> int:
-    """How many arguments of a network's main function are its inputs; the others are weights."""
+    """Return the number of inputs of a network's main function; its other arguments are weights."""
     return int(module["main"].attrs["num_input"])
 
 
@@ -152,14 +152,14 @@ def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple
 
 
 def arrays_of(result) -> tuple[np.ndarray, ...]:
-    """The arrays of what a function of TVM returns: a tensor, or several."""
+    """Return the arrays of what a function of TVM returns: a tensor, or several."""
     if isinstance(result, tvm.runtime.Tensor):
         return (result.numpy(),)
     return tuple(array for part in result for array in arrays_of(part))
 
 
 def _what_differs(source: Source, results: Sequence[np.ndarray], deployed: bool) -> str:
-    """Which step of a network is the first that TVM computes otherwise, and how far it is off."""
+    """Return the first step that TVM computes otherwise, and how far it is off, in words."""
     steps = source.steps()
     _, ours, _ = run(steps, fused(steps.module, deployed))
     places = [*zip(steps.names, ours, steps.expected, strict=True)]

@@ -1,4 +1,4 @@
-"""A network as a library that TVM's runtime loads: its programs, and its weights as they want them.
+"""A network as a library that TVM's runtime loads: its programs, and its weights, packed.
 
 network.so      the library
 network.json    its inputs, the processor that it is for, and how long it takes
@@ -21,7 +21,7 @@ from lib.collect.tvm.compiler import target_of
 from lib.collect.tvm.importing import PREPARED, inputs_of
 from lib.files.artifacts import atomic_file, write_json
 
-LIBRARY, ABOUT, SCRIPT = "network.so", "network.json", "run.py"
+LIBRARY, METADATA, SCRIPT = "network.so", "network.json", "run.py"
 LINES = """\
 import os, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
 network = tvm.relax.VirtualMachine(tvm.runtime.load_module("{library}"), tvm.cpu())["main"]
@@ -32,7 +32,7 @@ print([result.numpy() for result in network({inputs})])
 def compiled(
     module: IRModule, values: Sequence[np.ndarray], device: str, threads: int = 1
 ) -> VMExecutable:
-    """A network whose main function takes the inputs alone: the weights are inside.
+    """Return a network whose main function takes the inputs alone: the weights are inside.
 
     Args:
         module: ``main``, its programs, and what packs the weights, if anything does.
@@ -51,14 +51,14 @@ def compiled(
 
 
 def runner(library: VMExecutable, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """A run of a network on some inputs."""
+    """Return a run of a network on some inputs."""
     main = relax.VirtualMachine(library, tvm.cpu(0))["main"]
     tensors = [tvm.runtime.tensor(array) for array in inputs]
     return lambda: main(*tensors)
 
 
 def _only(module: IRModule, name: str) -> IRModule:
-    """A function and what it calls."""
+    """Return a function and what it calls."""
     used = relax.analysis.all_global_vars(module[name])
     return IRModule({name: module[name], **{v: module[v] for v in used if v.name_hint != name}})
 
@@ -67,7 +67,7 @@ def write(
     folder: Path,
     library: VMExecutable,
     inputs: Mapping[str, np.ndarray],
-    about: dict[str, Any],
+    metadata: dict[str, Any],
 ) -> None:
     """Write the three files.
 
@@ -75,15 +75,15 @@ def write(
         folder: where.
         library: the network.
         inputs: examples, by name.
-        about: what else is known of it, its ``threads`` among that.
+        metadata: what else is known of it, its ``threads`` among that.
     """
     with atomic_file(folder / LIBRARY) as temporary:
         library.export_library(str(temporary))
     shapes = [
         {"name": name, "shape": list(x.shape), "dtype": str(x.dtype)} for name, x in inputs.items()
     ]
-    write_json(folder / ABOUT, {"inputs": shapes, **about})
+    write_json(folder / METADATA, {"inputs": shapes, **metadata})
     zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs.values())
-    blanks = {"library": LIBRARY, "inputs": ", ".join(zeros), "threads": about["threads"]}
+    blanks = {"library": LIBRARY, "inputs": ", ".join(zeros), "threads": metadata["threads"]}
     with atomic_file(folder / SCRIPT) as temporary:
         temporary.write_text(LINES.format(**blanks))

@@ -38,7 +38,7 @@ class Pending:
 
     place: Path
     programs: list[compiler.Scheduled]
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     batch: Batch
 
     def write(self) -> None:
@@ -63,25 +63,28 @@ class Pending:
             programs = [p for p, good in zip(self.programs, runs, strict=True) if good]
             hashes = [program.hash for program in programs]
             fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
-            if self.about["phase"] not in raw.REPEATING:
+            if self.metadata["phase"] not in raw.REPEATING:
                 traces = [program.trace for program in programs]
                 fields = raw.described([program.module for program in programs], hashes, traces)
-            raw.write(self.place, fields | timed, self.about)
+            raw.write(self.place, fields | timed, self.metadata)
 
 
 class Bench:
-    """What stays the same from job to job."""
+    """The settings, devices and clock, the same for all jobs."""
 
     def __init__(self, settings: argparse.Namespace):
         self.settings, self.work = settings, settings.work
         self.devices = settings.devices.split(",")
         single = settings.threads == 1  # several are left where TVM puts them
         self.clock = clock_on(settings.core if single else None, settings.realtime)
-        self.about = {
+        self.metadata = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
-            "devices": [[set_of(name), compiler.mcpu_of(name)] for name in self.devices],
+            "devices": [
+                [instruction_sets()[-1] if name == NATIVE else name, compiler.mcpu_of(name)]
+                for name in self.devices
+            ],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -101,12 +104,13 @@ class Bench:
             limit=LIMIT_SECONDS,
             footprint=footprint,
         )
-        job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        job = {"task": task, "round": turn, "phase": phase, "measured_at": now}
         place = raw.path(self.work, phase, turn, task)
-        return Pending(place, programs, {**self.about, **job, "footprint": footprint}, batch)
+        return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
     def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """A job's programs; those of its file, if that is there."""
+        """Return a job's programs; those of its file, if that is there."""
         if phase == "plain":
             return [compiler.Scheduled(task, "", module)]
         first = raw.path(self.work, raw.REPEATING.get(phase, phase), turn, task)
@@ -119,7 +123,7 @@ class Bench:
         ]
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """The programs of one round, none of them in another one that is in this folder.
+        """Return the programs of one round, none of them in another one that is in this folder.
 
         Those of a search are drawn at random, and so are those of the first round. Later ones
         descend from the fastest that are there, as what is deployed does, as far as there are
@@ -141,7 +145,7 @@ class Bench:
         return programs + sampler.distinct(self.settings.programs - len(programs), seen)
 
     def visit(self, pending: list[Pending]) -> list[Pending]:
-        """One reading of all; what is complete is written, the rest returned."""
+        """Read all once; write the jobs that are complete, and return the rest."""
         left = []
         for job in pending:
             try:
@@ -164,16 +168,6 @@ def give_up(place: Path, error: Exception) -> None:
     """Note why a job cannot be done; it may be of TVM or LLVM, whatever its kind."""
     reason = " ".join(str(error).split())[:500]
     write_json(place.with_suffix(raw.FAILED), {"error": reason})
-
-
-def set_of(device: str) -> str:
-    """The set of instructions of a device."""
-    return instruction_sets()[-1] if device == NATIVE else device
-
-
-def now() -> str:
-    """The time, as ISO 8601 in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def main() -> None:

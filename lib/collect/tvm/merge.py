@@ -31,12 +31,12 @@ class Dataset:
     devices: list[dict[str, Any]]
 
     def programs(self) -> pl.DataFrame:
-        """Programs by the hashes of their tasks, with their row numbers."""
+        """Return programs by the hashes of their tasks, with their row numbers."""
         hashes = self.tables["tasks"]["task"].gather(self.tables["programs"]["task"])
         return self.tables["programs"].with_columns(task=hashes).with_row_index("row")
 
     def named(self, table: str) -> pl.DataFrame:
-        """A table by the names of tasks and devices instead of their numbers."""
+        """Return a table by the names of tasks and devices instead of their numbers."""
         frame = self.tables[table]
         if "device" in frame:
             names = pl.Series([d["name"] for d in self.devices], dtype=pl.String)
@@ -47,7 +47,7 @@ class Dataset:
 
 
 def dataset_of(data: Programs) -> Dataset:
-    """A dataset that was read."""
+    """Return a dataset that was read."""
     nodes = pl.DataFrame({name: getattr(data.forest, name) for name in COLUMNS})
     leaves = pl.DataFrame({name: data.features[:, k] for k, name in enumerate(FEATURES)})
     position = pl.Series("position", data.position.astype(np.int16))
@@ -55,19 +55,23 @@ def dataset_of(data: Programs) -> Dataset:
     unchanged = {name: getattr(data, name) for name in small}
     tables = {**unchanged, "nodes": nodes, "leaves": leaves.with_columns(position)}
     tables[ACCESSES] = table_of_accesses(data.accesses)
-    return Dataset(tables, data.about["devices"])
+    return Dataset(tables, data.metadata["devices"])
 
 
 def lacking(old: Dataset, new: Dataset) -> int:
-    """How many programs of the old dataset the new dataset lacks."""
+    """Return the number of programs of the old dataset that the new one lacks."""
     return len(old.programs().join(new.programs(), on=KEY, how="anti"))
 
 
 def merged(old: Dataset, new: Dataset) -> Dataset:
-    """What either has."""
+    """Return a dataset with the programs, tasks and latencies of both."""
     names = {d["name"] for d in old.devices}
     devices = old.devices + [d for d in new.devices if d["name"] not in names]
-    tasks = _tasks(old.tables["tasks"], new.tables["tasks"])
+    both = pl.concat([old.tables["tasks"], new.tables["tasks"]])
+    tested = both.filter(pl.col("split") == "test")["task"].unique()  # by either
+    split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
+    tasks = both.unique("task", keep="first").sort("task")
+    tasks = tasks.with_columns(split=split.otherwise("split"))
     task_number = {task: k for k, task in enumerate(tasks["task"])}
     device_number = {d["name"]: k for k, d in enumerate(devices)}
     added = new.programs().join(old.programs(), on=KEY, how="anti")
@@ -75,7 +79,7 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
     programs = pl.concat(sources).sort("task", "new", "row").with_row_index("program")
 
     def numbered(frame: pl.DataFrame) -> pl.DataFrame:
-        """Names of tasks and devices as their numbers."""
+        """Return names of tasks and devices as their numbers."""
         small = {"task": (task_number, pl.Int16), "device": (device_number, pl.Int8)}
         return frame.with_columns(
             pl.col(name).replace_strict(numbers, return_dtype=dtype)
@@ -84,9 +88,11 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
         )
 
     plain = pl.concat([old.named("unscheduled"), new.named("unscheduled")])
+    called = pl.concat([new.named("networks"), old.named("networks")])  # the newer's counts stay
+    called = called.unique(["network", "task"], keep="first").sort("network", "task")
     tables = {
         "tasks": tasks,
-        "networks": numbered(_networks(old.named("networks"), new.named("networks"))),
+        "networks": numbered(called),
         "programs": numbered(programs.drop("program", "new", "row")),
         "latencies": numbered(_latencies(old, new, programs)),
         "unscheduled": numbered(
@@ -97,22 +103,8 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
     return Dataset(tables, devices)
 
 
-def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """The tasks of both datasets: of the test if either says so, else in the split they had."""
-    tested = pl.concat([old, new]).filter(pl.col("split") == "test")["task"].unique()
-    tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
-    split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
-    return tasks.with_columns(split=split.otherwise("split"))
-
-
-def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """What networks call in either dataset; how often, by the newer."""
-    known = pl.concat([new, old]).unique(["network", "task"], keep="first")
-    return known.sort("network", "task")
-
-
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
-    """A row for each program on a device; two different readings are those of two processes."""
+    """Return a row a program and device; two different readings are those of two processes."""
     sides = []
     for dataset in (old, new):
         place = dataset.programs().join(programs.select("program", *KEY), on=KEY)
@@ -131,7 +123,7 @@ def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFra
 
 
 def _ragged(table: str, old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the programs, one after the other."""
+    """Return the rows of the programs, one after the other."""
     counts = programs[RAGGED[table]].to_numpy().astype(np.int64)
     first = np.zeros(len(programs), np.int64)
     shift = 0

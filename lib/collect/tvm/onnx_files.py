@@ -20,7 +20,7 @@ OPSET, IR = 17, 8
 
 
 def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, ...]]:
-    """The network of a file, and example inputs: normal numbers, and 1 for integers.
+    """Return the network of a file, and example inputs: normal numbers, and 1 for integers.
 
     Args:
         path: the file.
@@ -89,7 +89,7 @@ def _node(operator: str, inputs: Sequence[str], output: str) -> NodeProto:
 
 
 def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
-    """The sizes of an input."""
+    """Return the sizes of an input."""
     sizes = []
     for number, dimension in enumerate(tensor.type.tensor_type.shape.dim):
         size = dimension.dim_value or (batch or 1 if number == 0 else 0)
@@ -103,7 +103,7 @@ def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
 
 
 def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> Source:
-    """A network of ONNX.
+    """Return a network of ONNX.
 
     Raises:
         UserError: TVM cannot read it; says which operator, and why.
@@ -113,7 +113,7 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
     relax_of = _frontend()
 
     def steps() -> Source:
-        """The same with the results of all its steps that are numbers with fractions."""
+        """Return the same with the results of all its steps that are numbers with fractions."""
         longer = copy.deepcopy(model)
         every = [output for node in model.graph.node for output in node.output if output]
         longer.graph.ClearField("output")
@@ -160,5 +160,5 @@ def _frontend() -> Callable[..., Any]:
 
 
 def _place(node: Any) -> str:
-    """An operator and its name in the file."""
+    """Return an operator and its name in the file."""
     return " ".join(filter(None, [node.op_type, node.name])) if node else "an input"

@@ -166,8 +166,8 @@ def chunks(
             yield [("plain", 0, task) for task in group]
     if "threads" in phases:
         for group in groups:
-            chosen = [task for task in group if int(task, 16) % THREADED == 0]
-            yield [("threads", rounds.start, task) for task in chosen]
+            threaded = [task for task in group if int(task, 16) % THREADED == 0]
+            yield [("threads", rounds.start, task) for task in threaded]
 
 
 def _groups(tasks: Collection[str]) -> list[list[str]]:
@@ -201,13 +201,13 @@ def usual_reference(work: Path) -> dict[str, float]:
     """Return the median, by processor, of what the reference program takes at its best moment."""
     best: dict[str, list[float]] = {}
     for measured in finished(work, "main", "search"):
-        best.setdefault(measured.about["processor"], []).append(measured.best_reference)
+        best.setdefault(measured.metadata["processor"], []).append(measured.best_reference)
     return {name: float(np.median(values)) for name, values in best.items()}
 
 
 def is_slow(measured: raw.Measured, usual: dict[str, float]) -> bool:
     """Return whether the machine was slow at every moment of a job."""
-    typical = usual.get(measured.about["processor"], measured.best_reference)
+    typical = usual.get(measured.metadata["processor"], measured.best_reference)
     return measured.best_reference / typical - 1 > SLOWNESS
 
 
@@ -215,7 +215,7 @@ def slow_jobs(work: Path, phases: Sequence[str], processor: str) -> set[Job]:
     """Return the jobs that were slow on a processor."""
     usual = usual_reference(work)
     return {
-        (measured.about["phase"], measured.about["round"], measured.about["task"])
+        (measured.metadata["phase"], measured.metadata["round"], measured.metadata["task"])
         for measured in finished(work, *phases)
-        if measured.about["processor"] == processor and is_slow(measured, usual)
+        if measured.metadata["processor"] == processor and is_slow(measured, usual)
     }

@@ -24,25 +24,25 @@ from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS, Forest
 
 PHASES = ("main", "again", "threads", "search", "plain")
-ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
+REQUIRED = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
 FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
 def path(work: Path, phase: str, turn: int, task: str) -> Path:
-    """Where the results of a job are."""
+    """Return the path of a job's results."""
     return work / "raw" / phase / f"{turn:02d}" / f"{task}.npz"
 
 
 def failed(work: Path, phase: str, turn: int, task: str) -> Path:
-    """Where it says that a job cannot be done."""
+    """Return the path of the file that says why a job cannot be done."""
     return path(work, phase, turn, task).with_suffix(FAILED)
 
 
 def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
-    """Trees, features and schedules of programs, as arrays; where the first two disagree, a program
-    is not ``joined``, and its features are zeros.
+    """Return trees, features and schedules of programs; where the first two disagree, a program is
+    not ``joined``, and its features are zeros.
 
     Args:
         programs: TVM's modules, or schedules.
@@ -79,13 +79,13 @@ class Measured:
     """One raw file.
 
     Attributes:
-        about: task, round, phase, process, processor, devices, threads and versions.
+        metadata: task, round, phase, process, processor, devices, threads and versions.
         hash: (n,) str, the schedules.
         arrays: the rest, see :func:`described` and :mod:`lib.collect.tvm.measure`.
     """
 
     path: Path
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     hash: np.ndarray
     arrays: dict[str, np.ndarray]
 
@@ -112,23 +112,23 @@ class Measured:
         return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
 
     def forest(self) -> Forest:
-        """The trees of the programs."""
+        """Return the trees of the programs."""
         starts = np.cumsum(self.arrays["nodes"]) - self.arrays["nodes"]
         return Forest(*(self.arrays[name] for name in COLUMNS), starts.astype(np.int64))
 
     def tables(self) -> list[np.ndarray]:
-        """The features of each program, (leaves, 164) float32."""
+        """Return the features of each program, (leaves, 164) float32."""
         return np.split(self.arrays["features"], np.cumsum(self.arrays["leaves"])[:-1])
 
     def patterns(self) -> list[np.ndarray]:
-        """The access patterns of each program, (leaves, 98) float16."""
+        """Return the access patterns of each program, (leaves, 98) float16."""
         return np.split(self.accesses, np.cumsum(self.arrays["leaves"])[:-1])
 
 
-def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+def write(place: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
     """Write one raw file, whole or not at all."""
     with atomic_file(place) as temporary, open(temporary, "wb") as file:
-        np.savez_compressed(file, about=np.array(json.dumps(about, sort_keys=True)), **arrays)
+        np.savez_compressed(file, about=np.array(json.dumps(metadata, sort_keys=True)), **arrays)
 
 
 def read(place: Path) -> Measured:
@@ -140,28 +140,23 @@ def read(place: Path) -> Measured:
     with reading(place, "npz", "a file of measured programs"):
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
-        about = json.loads(arrays.pop("about").item())
-        measured = Measured(place, about, arrays.pop("hash"), arrays)
-    if not isinstance(about, dict) or not about.keys() >= ABOUT:
-        raise DataError(place, "about", "too little", f"an object with {', '.join(sorted(ABOUT))}")
+        metadata = json.loads(arrays.pop("about").item())
+        measured = Measured(place, metadata, arrays.pop("hash"), arrays)
+    if not isinstance(metadata, dict) or not metadata.keys() >= REQUIRED:
+        expected = f"an object with {', '.join(sorted(REQUIRED))}"
+        raise DataError(place, "about", "too little", expected)
     if len(measured.hash):
-        _check_times(measured)
-        if about["phase"] not in REPEATING:
+        shape = len(metadata["devices"]), len(measured.hash)
+        for name in ("seconds", "check"):
+            array = arrays.get(name, np.zeros(0))
+            if array.ndim != 3 or array.shape[:2] != shape:
+                raise DataError(place, name, array.shape, f"{shape} of devices and programs")
+        readings = arrays["seconds"][..., 1:]
+        if not (readings > 0).any(-1).all() or (arrays["seconds"] <= 0).any():
+            raise DataError(place, "seconds", "no time of a program", "positive seconds")
+        if not (arrays.get("reference", np.zeros(0)) > 0).any():
+            raise DataError(place, "reference", "no time", "positive seconds")
+        if metadata["phase"] not in REPEATING:
             programs = {"hash": measured.hash, "accesses": measured.accesses}
             check_described(place, measured.arrays | programs)
     return measured
-
-
-def _check_times(measured: Measured) -> None:
-    """Every program has readings on every device."""
-    shape = len(measured.about["devices"]), len(measured.hash)
-    for name, ndim in (("seconds", 3), ("check", 3)):
-        array = measured.arrays.get(name, np.zeros(0))
-        if array.ndim != ndim or array.shape[:2] != shape:
-            raise DataError(measured.path, name, array.shape, f"{shape} of devices and programs")
-    readings = measured.arrays["seconds"][..., 1:]
-    if not (readings > 0).any(-1).all() or (measured.arrays["seconds"] <= 0).any():
-        raise DataError(measured.path, "seconds", "no time of a program", "positive seconds")
-    reference = measured.arrays.get("reference", np.zeros(0))
-    if not (reference > 0).any():
-        raise DataError(measured.path, "reference", "no time", "positive seconds")

@@ -19,7 +19,7 @@ UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
 
 
 def place_of(node: Any) -> str:
-    """An operator and the layer that it belongs to, for people."""
+    """Return an operator and the layer that it belongs to, for people."""
     operator = str(getattr(node, "target", node)).removeprefix("aten.").partition(".")[0]
     stack = [*getattr(node, "meta", {}).get("nn_module_stack", {}).values()]
     path, kind = stack[-1] if stack else ("", "")
@@ -39,11 +39,13 @@ def one_line_of(name: str, what: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Where an error was raised, if that is known, and its first words."""
+    """Return an error's operator and layer, if they are known, and its first words."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     message = in_one_line(error)
     if "data-dependent" in message:
-        places = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+        others = (sys.prefix, sys.base_prefix, str(Path(__file__).parent), "<")  # no user's code
+        stack = traceback.extract_tb(error.__traceback__)
+        places = [place for place in stack if not place.filename.startswith(others)]
         line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
         return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
     if missing := UNSUPPORTED.search(message):
@@ -51,9 +53,3 @@ def _reason(error: BaseException) -> str:
     nodes = [frame.f_locals.get("node") for frame in frames]
     steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
     return ": ".join([*steps[-1:], message[:MOST_WORDS]])
-
-
-def _is_users(path: str) -> bool:
-    """Whether code is of neither Python's packages nor ours."""
-    ours = str(Path(__file__).parent)
-    return not path.startswith((sys.prefix, sys.base_prefix, ours, "<"))

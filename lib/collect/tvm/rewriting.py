@@ -35,7 +35,7 @@ def rewrite(exported: ExportedProgram) -> None:
 
 
 def _folded(graph: Graph, node: Node) -> Node:
-    """What takes the place of a batch normalization."""
+    """Return a node that takes the place of a batch normalization."""
     values, weight, bias, mean, variance, _, _, epsilon = node.args[:8]
     scale = graph.call_function(_aten.add.Scalar, (variance, epsilon))
     scale = graph.call_function(_aten.rsqrt.default, (scale,))
@@ -61,7 +61,7 @@ def _scaled(graph: Graph, values: Node, scale: Node, shape: list[int]) -> Node:
 
 
 def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
-    """The bias less the mean as scaled."""
+    """Return the bias less the mean as scaled."""
     shift = graph.call_function(_aten.mul.Tensor, (mean, scale))
     if bias is None:
         return graph.call_function(_aten.neg.default, (shift,))
@@ -69,7 +69,7 @@ def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
 
 
 def _attention(graph: Graph, node: Node) -> Node:
-    """Attention in its parts (Vaswani et al. 2017, equation 1)."""
+    """Return attention in its parts (Vaswani et al. 2017, equation 1)."""
     queries, keys, values = node.args[:3]
     scale = node.kwargs.get("scale") or queries.meta["val"].shape[-1] ** -0.5
     queries = graph.call_function(_aten.mul.Scalar, (queries, scale))
@@ -80,7 +80,7 @@ def _attention(graph: Graph, node: Node) -> Node:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether attention has no mask, and as many heads of keys as of queries."""
+    """Return whether attention has no mask, and as many heads of keys as of queries."""
     masks = (*node.args[3:4], *node.args[5:6], node.kwargs.get("attn_mask"))
     flags = node.kwargs.get("is_causal"), node.kwargs.get("enable_gqa")
     return not any(value is not None and value is not False for value in (*masks, *flags))

@@ -1,4 +1,4 @@
-"""What somebody would run in place of a searched network: PyTorch as it is, ONNX Runtime."""
+"""Other ways to run a network, to compare with a searched one: PyTorch and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lib.files.errors import in_one_line
 def rivals(
     network: Imported, threads: int = 1
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
-    """By name, what is installed here and runs a network on its example inputs; and of what is
-    installed and cannot run it, why.
+    """Return a run on the example inputs by each framework that is installed here, and reasons of
+    those that cannot run the network, both by name.
 
     ONNX Runtime on one thread alone: several of its threads took three times as long in the process
     of a search as in one of their own.
@@ -44,7 +44,7 @@ def rivals(
 
 
 def onnx_runtime(network: Imported) -> Callable[[], Any]:
-    """A session of ONNX Runtime on one thread."""
+    """Return a session of ONNX Runtime on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -58,7 +58,7 @@ def onnx_runtime(network: Imported) -> Callable[[], Any]:
 
 
 def onnx_file(network: Imported, folder: Path) -> Path:
-    """A network as an ONNX file in a folder."""
+    """Return a network as an ONNX file in a folder."""
     module, inputs = network.built
     path = folder / "network.onnx"
     if isinstance(module, ModelProto):

@@ -41,7 +41,7 @@ MORE, DONE = b"+", b"."  # what a child answers: whether there is more to read
 
 
 def clock_on(core: int | None, realtime: bool = False) -> Clock:
-    """A clock on a core; on no core in particular without one."""
+    """Return a clock on a core; on no core in particular without one."""
     library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
     place = Anywhere() if core is None else TimingCore(core, realtime=realtime)
     return Clock(place, library, os.getpid())
@@ -95,7 +95,11 @@ class Batch:
         while self.running:
             if not self.child:
                 self._start()
-            answer = self._asked()
+            try:
+                self.line.send(b"?")
+                answer = self.line.recv(1)
+            except ConnectionError:  # the child has ended
+                answer = b""
             if answer == DONE:
                 self._end()
             if answer:
@@ -108,7 +112,7 @@ class Batch:
         return True
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """(devices * programs,) seconds, the fastest reading of each, and (devices * programs, 2)
+        """Return (n,) seconds of n = devices * programs, the fastest reading of each, and (n, 2)
         fingerprints of what they compute; NaN of programs that do not run."""
         rows = np.full((len(self.devices) * len(self.modules), 3), np.nan)
         if self.running:
@@ -133,14 +137,6 @@ class Batch:
         finally:
             os._exit(1)
 
-    def _asked(self) -> bytes:
-        """What the child says of a visit; nothing if it has ended."""
-        try:
-            self.line.send(b"?")
-            return self.line.recv(1)
-        except ConnectionError:
-            return b""
-
     def _end(self) -> None:
         """End the child."""
         self.line.close()
@@ -149,7 +145,7 @@ class Batch:
         self.child = 0
 
     def _answer(self, line: socket.socket) -> None:
-        """Be the child: compile, and read when asked."""
+        """Compile the programs in the child, and read them once for each byte that arrives."""
         arena = Arena()
         base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
         lowered: dict[int, tuple[Packed, IRModule]] = {}
@@ -179,7 +175,7 @@ class Batch:
     def _copies(
         self, parts: Packed, library: tvm.runtime.Module, base: Sequence[Any]
     ) -> list[list[Any]]:
-        """What a program is called with in turn: the arguments, its weights packed."""
+        """Return sets of arguments, which take turns, with the weights packed."""
         weights = {k: base[k] for k in weights_of(self.modules[0])}
         if parts.pack:
             kinds = arguments_of(parts.program)
@@ -209,7 +205,7 @@ def time_programs(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
 def readings(
     runs: Mapping[str, Callable[[], Any]], clock: Clock, visits: int = VISITS
 ) -> dict[str, list[float]]:
-    """(visits,) seconds of a run of each of some networks, which take turns."""
+    """Return (visits,) seconds of a run of each of some networks, which take turns."""
     numbers = {}
     for name, run in runs.items():
         run()
@@ -226,5 +222,5 @@ def readings(
 
 
 def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
-    """Seconds of a run of each; the fastest reading counts."""
+    """Return seconds of a run of each; the fastest reading counts."""
     return {name: min(taken) for name, taken in readings(runs, clock).items()}

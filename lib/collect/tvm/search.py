@@ -1,6 +1,6 @@
 """The half of ``make search`` that has TVM: draws schedules, measures them, notes the times.
 
-    python -m lib.collect.tvm.search FOLDER resnet18 --device avx2 --budget 64 --core 1
+    python -m lib.collect.tvm.search FOLDER torchvision:resnet18 --device avx2 --core 1
 
 Started by :mod:`lib.programs.search`, which predicts for it over standard input and output, see
 :mod:`lib.programs.messages`. MetaSchedule's evolutionary search proposes schedules of one task
@@ -39,7 +39,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
-ROUND = 8  # programs that are measured before the next are chosen
+ROUND = 8  # programs that are measured before the next are drawn
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
 # round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
 # perceptron holds out a fifth of the tasks that it learns from, and fails if there is only one.)
@@ -51,7 +51,7 @@ TVM_MODELS: dict[str, tuple[str, dict[str, int]]] = {
 
 @dataclass
 class Search:
-    """What stays the same from task to task."""
+    """The command line, the database and the clock, the same for all tasks."""
 
     args: argparse.Namespace
     database: TuningDatabase
@@ -79,8 +79,8 @@ class Search:
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
         before = self.database.measured(module)
-        about = {"operators": name, "unscheduled": float(plain)}
-        talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
+        metadata = {"operators": name, "unscheduled": float(plain)}
+        talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
         if len(before) < self.args.budget:
             self.rounds(module, talk, expected, values)
         talk.tell("end", {}, {})
@@ -125,7 +125,7 @@ class Search:
         context.post_tuning()
 
     def model(self, talk: Talk) -> Any:
-        """A new cost model."""
+        """Return a new cost model."""
         kind = self.args.cost_model
         if kind == PREDICTOR:
             return PredictorModel(talk)
@@ -133,11 +133,11 @@ class Search:
             name, settings = TVM_MODELS[kind]
             return meta_schedule.cost_model.CostModel.create(name, **settings)
         except ImportError as error:
-            raise UserError(f"--cost-model {kind}: {error}; install it beside TVM") from None
+            raise UserError(f"--cost-model {kind}: {error}; install it with TVM") from None
 
 
 def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResult]:
-    """Measured times as MetaSchedule has them; NaN is of a program that is of no use."""
+    """Return times as MetaSchedule has them; NaN is of a program that is of no use."""
     why = "does not run in time, or computes something else"
     return [
         meta_schedule.runner.RunnerResult(*(([taken], None) if taken == taken else (None, why)))
@@ -146,7 +146,7 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
 
 
 def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
-    """A network whose functions have the fastest schedules of the database."""
+    """Return a network whose functions have the fastest schedules of the database."""
     change = relax.transform
     with database.target, database.tvm:
         module = change.MetaScheduleApplyDatabase()(module)
@@ -154,7 +154,7 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
 
 
 def whole(network: Imported, search: Search) -> dict[str, Any]:
-    """Write a network with the fastest programs of the database, timed beside what it rivals.
+    """Write a network with the fastest programs of the database, and time it and other frameworks.
 
     Raises:
         UserError: it computes something else than the original.
@@ -171,19 +171,19 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     if not agree(computed, network.expected):
         raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
     others, failed = rivals(network, threads)
-    about = {
+    metadata = {
         "seconds": fastest({OURS: run, **others}, search.clock),
         "failed": failed,
         "difference": max(map(difference, computed, network.expected)),
     }
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}
-    about |= {**made, "tvm": tvm.__version__}
-    write(search.args.folder, library, network.named_inputs, about)
-    return about
+    metadata |= {**made, "tvm": tvm.__version__}
+    write(search.args.folder, library, network.named_inputs, metadata)
+    return metadata
 
 
 def main() -> None:
-    """Search what the command line asks for, and time the whole network before and after."""
+    """Search a network's tasks, or one task, and time the whole network."""
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
@@ -239,7 +239,7 @@ def jobs_of(network: Imported, task: str) -> list[tuple[IRModule, str, int, Sequ
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = Parser(prog="python -m lib.collect.tvm.search", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ WHOLE = {
 
 @dataclass(frozen=True)
 class Source:
-    """What there is to import.
+    """A network in relax, with example inputs and expected results.
 
     Attributes:
         original: what ran it to get ``expected``.
@@ -106,12 +106,15 @@ def from_torch(
     inputs: tuple,
     deployed: bool = False,
 ) -> Source:
-    """A network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
+    """Return a network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
 
     Raises:
         UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
     """
-    _check_types(name, [*module.parameters(), *module.buffers(), *_tensors(inputs)])
+    for tensor in [*module.parameters(), *module.buffers(), *_tensors(inputs)]:
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise UserError(f"{name}: {kind}: programs are of float32 alone; add .float()")
     with one_line_of(name, "torch.export cannot read it"):
         if isinstance(module, ExportedProgram):
             exported, module = module, module.module()
@@ -124,24 +127,19 @@ def from_torch(
         if deployed:
             rewrite(exported)
         exported = exported.run_decompositions(table)
-        _count_from_the_front(exported)
+        for node in exported.graph.nodes:
+            if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor
+                tensor, axis, index = node.args
+                node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
     return _exported(name, exported, module, inputs)
 
 
-def _count_from_the_front(exported: ExportedProgram) -> None:
-    """Have ``x[-1]`` count from the front: TVM would read what lies before the tensor."""
-    for node in exported.graph.nodes:
-        if node.target == _aten.select.int:
-            tensor, axis, index = node.args
-            node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
-
-
 def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
-    """A program of ``torch.export``; ``module`` computes what it is to compute."""
+    """Return a program of ``torch.export``; ``module`` computes what it is to compute."""
     from tvm.relax.frontend.torch import from_exported_program
 
     def steps() -> Source:
-        """The same with all results."""
+        """Return the same with all results."""
         longer = _with_all_results(exported)
         return _exported(name, longer, longer.module(), inputs)
 
@@ -163,21 +161,13 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:
-    """The tensors of nested tuples, in their order."""
+    """Return the tensors of nested tuples, in their order."""
     leaves = torch.utils._pytree.tree_leaves(nested)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def _check_types(name: str, tensors: Iterable[torch.Tensor]) -> None:
-    """The programs that were measured compute in single precision."""
-    for tensor in tensors:
-        if tensor.is_floating_point() and tensor.dtype != torch.float32:
-            kind = str(tensor.dtype).removeprefix("torch.")
-            raise UserError(f"{name}: {kind}: programs are of float32 alone; add .float()")
-
-
 def _with_all_results(exported: ExportedProgram) -> ExportedProgram:
-    """The program, changed so that its results are those of all its steps."""
+    """Return the program, changed so that its results are those of all its steps."""
     longer = exported  # a copy would rename its arguments
     steps = [
         node

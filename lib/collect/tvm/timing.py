@@ -30,12 +30,12 @@ ALIGNMENT = 64  # of tensors, as TVM's own
 
 
 def visits_of(seconds: float) -> int:
-    """How many readings a program of that duration gets beside its first run."""
+    """Return the number of readings, after its first run, of a program of that duration."""
     return next(count for limit, count in LIMITS if seconds < limit)
 
 
 def reference_program() -> IRModule:
-    """Exponentials of 8192 numbers, whose time tells how fast the machine is just now.
+    """Return exponentials of 8192 numbers, whose time shows how fast the machine is just now.
 
     It keeps all units of a core busy, so that it feels another guest of the host on the same core
     as much as any program does.
@@ -52,7 +52,7 @@ def reference_program() -> IRModule:
 class Arena:
     """Memory for the tensors of a task, at the same offsets in every process.
 
-    Where a tensor lies changes how long a program takes by up to tens of percent: stores and loads
+    The address of a tensor changes a program's time by up to tens of percent: stores and loads
     whose addresses differ by multiples of 4096 wait for one another, and small pages fall on any
     part of a cache. So tensors are packed one after the other, as a memory planner would, from the
     start of huge pages; see also :func:`settled_temporaries`.
@@ -72,7 +72,7 @@ class Arena:
     def arguments(
         self, task: str, kinds: Sequence[dict[str, Any]], numbers: Sequence[np.ndarray] = ()
     ) -> list[tvm.runtime.Tensor]:
-        """The tensors that a task is run on: the same in every process.
+        """Return the tensors that a task is run on: the same in every process.
 
         They have the ``numbers``; else fractions between .1 and 1, of which roots and
         logarithms are numbers as well, and integers are zeros.
@@ -112,7 +112,7 @@ def settled_temporaries() -> Iterator[None]:
 
 
 class Anywhere:
-    """In place of a :class:`TimingCore`: threads stay on the cores that they have."""
+    """Replacement of a :class:`TimingCore`: threads stay on the cores that they have."""
 
     def calm(self) -> contextlib.AbstractContextManager[None]:
         """Time in here."""
@@ -136,7 +136,7 @@ class Run:
 
 
 class Readings:
-    """What is read of ``count`` functions, in memory that a process shares with what it forks.
+    """Times and outputs of ``count`` functions, in memory shared with forked processes.
 
     Attributes:
         current: (1,) the number of the function whose turn it is.
@@ -179,7 +179,7 @@ class Stopwatch:
 
     @property
     def done(self) -> bool:
-        """Whether every function has all its readings."""
+        """Return whether every function has all its readings."""
         return self.visits >= max(map(visits_of, self.seconds[:, 0]), default=VISITS)
 
     def first(self) -> None:
@@ -201,7 +201,7 @@ class Stopwatch:
             self.seconds[k, self.visits] = self._reading(k)
 
     def _reading(self, k: int) -> float:
-        """Mean seconds of a run."""
+        """Return the mean seconds of a run."""
         if (first := self.seconds[k, 0]) >= SHORT:
             return self._taken(k, 1)
         number = max(1, int(np.ceil(READING_SECONDS / first)))
@@ -212,13 +212,13 @@ class Stopwatch:
         return evaluator(*run.copies[0]).results[0]
 
     def _taken(self, k: int, number: int) -> float:
-        """Mean seconds of some runs, each with the next copy of its arguments."""
+        """Return the mean seconds of some runs, each with the next copy of its arguments."""
         run = self.runs[k]
         return mean_seconds(run.library[run.name], list(itertools.islice(self.turns[k], number)))
 
 
 def mean_seconds(function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> float:
-    """Mean seconds of some runs, each with its own arguments."""
+    """Return the mean seconds of some runs, each with its own arguments."""
     start = time.perf_counter()
     for arguments in copies:
         function(*arguments)
@@ -248,6 +248,6 @@ class Clock:
             watch.reference[watch.visits - 1] = max(before, self._speed())
 
     def _speed(self) -> float:
-        """Seconds of the reference program, the fastest of a few."""
+        """Return seconds of the reference program, the fastest of a few."""
         evaluator = self.reference.time_evaluator("f0", tvm.cpu(0), 1, REFERENCE_READINGS)
         return min(evaluator(*self.reference_arguments).results)

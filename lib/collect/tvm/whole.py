@@ -1,7 +1,7 @@
 """A whole network, for ``make latency``: its data-flow graph, and programs of each of its tasks.
 
-    python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --schedules 8
-    python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --budget 16 --device avx2
+    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --schedules 8
+    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --budget 16 --device avx2
 
 A task's programs are those under random schedules, or those that a search of so many measurements
 would begin with, or that under the fastest schedule of a tuning database. What is written,
@@ -31,14 +31,14 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
-BUDGET = 16  # schedules of a task that are asked for by default
+BUDGET = 16  # schedules of a task, by default
 
 
 Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task
 
 
 def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray]:
-    """Programs of each task, and (n,) which task each is of; a task without one is its own."""
+    """Return programs of each task, and (n,) tasks of these; a task without one is its own."""
     programs: list[Scheduled] = []
     owner: list[int] = []
     for number, task in enumerate(graph.tasks):
@@ -49,7 +49,7 @@ def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray
 
 
 def tuned_programs(graph: Graph, database: Path) -> tuple[list[Scheduled], np.ndarray]:
-    """Each task under the fastest schedule of a tuning database, see :func:`programs_of`.
+    """Return each task under the fastest schedule of a tuning database, see :func:`programs_of`.
 
     Tasks of which it has none stay as they are, which is how TVM compiles them.
 
@@ -90,7 +90,7 @@ def write_network(
     for number, name in enumerate(graph.names):
         if not arrays["joined"][owner == number].any():
             raise UserError(f"{name}: TVM's features of it do not go with its loops")
-    about = {
+    metadata = {
         "network": network.name,
         "seed": seed,
         "calls": [asdict(call) for call in graph.calls],
@@ -100,14 +100,14 @@ def write_network(
         ],
         "tvm": tvm.__version__,
     }
-    raw.write(path, {**arrays, "owner": owner}, about)
+    raw.write(path, {**arrays, "owner": owner}, metadata)
     return graph
 
 
 def _programs(
     network: Network, drawn: Drawn, database: Path | None
 ) -> tuple[Graph, list[Scheduled], np.ndarray]:
-    """A network's graph as it is deployed, its programs, and (n,) which task each is of.
+    """Return a network's graph as it is deployed, its programs, and (n,) which task each is of.
 
     A tuning database is that of a search, or somebody's own of the network as it is.
     """
@@ -121,13 +121,13 @@ def _programs(
 
 
 def _worth_timing(network: Network, deployed: bool) -> Graph:
-    """A network's graph without what only writes constants, which takes next to no time."""
+    """Return a network's graph without what only writes constants, which takes next to no time."""
     graph = graph_of(imported(network, deployed))
     return without(graph, only_constants(graph))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write what the command line asks for."""
+    """Write the graph and programs of the network that the command line names."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("file", type=Path, help="what to write, an npz")
@@ -155,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def drawing(args: argparse.Namespace) -> Drawn:
-    """What makes programs of a task, as the command line asks for."""
+    """Return a function that makes programs of a task, as the command line says."""
     if args.database or args.schedules:
         return lambda task: Sampler(task, args.seed).distinct(args.schedules or 1, set())
     if args.device is None:

@@ -33,7 +33,7 @@ COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no 
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = Parser(prog="python -m lib.collect.xla", description=__doc__)
     add = parser.add_argument
     add("--output", type=Path, default=Path("outputs/collect"))
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def unfinished(path: Path, args: argparse.Namespace) -> bool:
-    """Whether a raw file is not there, or wants more rounds."""
+    """Return whether a raw file is missing, or wants more rounds."""
     if not path.exists():
         return True
     whole = "what make collect wrote; delete it, and it is measured again"

@@ -56,7 +56,7 @@ class Module:
         return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
 
     def as_text(self) -> str:
-        """The optimized program."""
+        """Return the optimized program."""
         return self.loaded.hlo_modules()[0].to_string()
 
 
@@ -152,7 +152,7 @@ class Bench:
                 program.rounds.append(round(sum(medians[kernel] for kernel in executed)))
 
     def _fastest_run(self, executable: Module) -> int:
-        """Nanoseconds of the fastest run within ``round_seconds``, after a warm-up."""
+        """Return nanoseconds of the fastest run within ``round_seconds``, after a warm-up."""
         jax.block_until_ready(executable(*self.arguments))
         fastest, runs, end = 1 << 62, 0, time.perf_counter() + self.round_seconds
         while runs < FEWEST_RUNS or time.perf_counter() < end:
@@ -163,7 +163,7 @@ class Bench:
 
 
 def arguments_of(data: bytes) -> list[np.ndarray]:
-    """Something for each parameter of a module, as networks have it.
+    """Return something for each parameter of a module, as networks have it.
 
     Integers are zeros and ones. Numbers are normal ones: divided by the root of their last size
     but one, as weights are drawn; around 1 in vectors, which may be variances or scales.
@@ -189,7 +189,7 @@ def arguments_of(data: bytes) -> list[np.ndarray]:
 
 
 def optimized_hash(executable: Module) -> str:
-    """Hash of the optimized HLO: equal for equal machine programs.
+    """Return the hash of the optimized HLO: equal for equal machine programs.
 
     Metadata and the tables of source lines that it refers to are left out.
     """

@@ -6,7 +6,7 @@ from the runtimes of whole programs sees it through many other things; so it is 
 (lib/models/tgraph_plus/training.py). Shapes and layouts are drawn at random: they are of no
 program.
 
-Programs of many copies are compiled, and XLA's profiler tells how long each takes. A file that is
+Programs of many copies are compiled, and XLA's profiler times each of them. A file that is
 there is added to; a kill loses the copies of one program.
 """
 
@@ -39,7 +39,7 @@ ARRAY = r"f32\[([\d,]+)\]\{([\d,]+)\}"
 
 
 class Copy(NamedTuple):
-    """A tensor of float32 that lies in one order, minor to major, and is brought into another."""
+    """A tensor of float32 in one order, minor to major, that is brought into another."""
 
     shape: tuple[int, ...]
     before: tuple[int, ...]
@@ -47,7 +47,7 @@ class Copy(NamedTuple):
 
 
 def drawn(rng: np.random.Generator) -> Copy:
-    """A copy: out of row-major order or into it, mostly."""
+    """Return a copy: out of row-major order or into it, mostly."""
     low, high = ELEMENTS
     while True:
         rank = int(rng.choice(list(RANKS), p=list(RANKS.values())))
@@ -61,7 +61,7 @@ def drawn(rng: np.random.Generator) -> Copy:
 
 
 def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
-    """Copies of one program and their microseconds; those that are no kernel are left out."""
+    """Yield copies of one program and their microseconds; those that are no kernel are left out."""
     import jax  # late: it reads the environment
     from jax.experimental.layout import Format, Layout
     from jax.sharding import SingleDeviceSharding
@@ -83,7 +83,7 @@ def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
 
 
 def copied_by(kernel: Kernel) -> Copy | None:
-    """What a kernel copies, if that is one tensor and all that it does."""
+    """Return a kernel's copy, if it copies one tensor and does no more."""
     written = re.match(ARRAY, kernel.text)
     read = [match for line in kernel.body if (match := re.search(f"{ARRAY} parameter", line))]
     alone = written is not None and len(read) == 1 and written[1] == read[0][1]
@@ -114,7 +114,7 @@ def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
 
 
 def read_copies(path: Path) -> list[tuple[Copy, float]]:
-    """What :func:`write_copies` wrote, on this processor.
+    """Read what :func:`write_copies` wrote, on this processor.
 
     Raises:
         DataError: it was written on another, or the file is another.
@@ -132,7 +132,7 @@ def read_copies(path: Path) -> list[tuple[Copy, float]]:
 
 
 def main() -> None:
-    """Time copies until the file has as many as are asked for."""
+    """Time copies until the file has ``--count`` of them."""
     parser = Parser(prog="python -m lib.collect.xla.copies", description=__doc__)
     parser.add_argument("file", type=Path, help="what is measured; is added to")
     parser.add_argument("--count", type=int, default=6000, help="of copies in the file")

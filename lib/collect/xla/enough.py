@@ -1,4 +1,4 @@
-"""How many rounds a program wants: a least number, then until the clock agrees.
+"""Number of rounds of a program: a least number, then until the clock agrees.
 
 A noisy machine needs more of them than a quiet one, and a program whose layouts change little more
 than another.
@@ -19,7 +19,7 @@ AT_ONCE = 8  # rounds a turn on the core: a few seconds; then they are written, 
 
 
 class Limits(Protocol):
-    """How many rounds at least and at most, and what is enough.
+    """Bounds of the number of rounds, and the ceiling that is enough.
 
     Attributes:
         rounds: of every configuration, at least.
@@ -33,7 +33,7 @@ class Limits(Protocol):
 
 
 def missing_rounds(rounds: np.ndarray, search: np.ndarray, limits: Limits) -> int:
-    """How many to add next, at most ``AT_ONCE``; 0 if it is enough.
+    """Return the number of rounds to add next, at most ``AT_ONCE``; 0 if there are enough.
 
     Args:
         rounds: (c, r) ns, 0 where unused.
@@ -49,5 +49,5 @@ def missing_rounds(rounds: np.ndarray, search: np.ndarray, limits: Limits) -> in
 
 
 def mean_ceiling(rounds: np.ndarray, search: np.ndarray) -> float:
-    """How far a program's labels agree with themselves, the mean of its searches."""
+    """Return how far a program's labels agree with themselves, the mean of its searches."""
     return float(np.mean([ceiling(rounds[search == number]) for number in np.unique(search)]))

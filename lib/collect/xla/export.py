@@ -72,7 +72,7 @@ def assign_splits(
 
 
 def settled_splits(root: Path) -> Splits:
-    """The splits of the programs that a dataset has, none if there is no dataset."""
+    """Return the splits of the programs that a dataset has, none if there is no dataset."""
     table = root / FAMILIES_FILE
     if not table.exists():
         return {}
@@ -83,7 +83,7 @@ def settled_splits(root: Path) -> Splits:
 
 
 def tables(measured: Sequence[Measurements], splits: Splits) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """``measurements.parquet``, a row a configuration, and ``programs.parquet``, a row a graph."""
+    """Return ``measurements.parquet``, a row a configuration, and ``programs.parquet``."""
     trained = {(m.source, m.family) for m in measured if splits[m.source, m.name] == "train"}
     rows, programs = [], []
     for graph in measured:
@@ -150,7 +150,7 @@ def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def raw_files(collected: Path) -> list[Path]:
-    """Every finished raw file, by source and name."""
+    """Return every finished raw file, by source and name."""
     paths = (path for source in SOURCES for path in sorted((collected / source).glob("*.npz")))
     return [path for path in paths if not path.name.startswith(TEMPORARY)]
 
@@ -169,7 +169,7 @@ def write_graph(path: Path, measured: Measurements) -> None:
 
 
 def dataset_of(programs: pl.DataFrame) -> Dataset:
-    """What ``dataset.json`` says of measured programs.
+    """Return the contents of ``dataset.json`` of measured programs.
 
     XLA for CPUs brings data back to the program's own layouts at once, so layouts `return`.
     """

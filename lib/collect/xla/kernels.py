@@ -38,7 +38,7 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """What it does, as the table has it."""
+        """Return the kind of a kernel: copy, loop, library call, or its opcode."""
         opcode = re.match(r"(?:\(.*?\)|\S+) ([\w-]+)\(", self.text)
         if opcode is None or opcode[1] != "fusion":
             return "other" if opcode is None else opcode[1]
@@ -49,7 +49,7 @@ class Kernel:
 
 
 def kernels_of(text: str) -> dict[str, Kernel]:
-    """The instructions of an optimized HLO module, by name."""
+    """Return the instructions of an optimized HLO module, by name."""
     computations: dict[str, list[str]] = {}
     for line in text.splitlines():
         if (head := HEAD.match(line)) is not None:
@@ -68,7 +68,7 @@ def kernels_of(text: str) -> dict[str, Kernel]:
 
 
 def _unnamed(lines: Sequence[str]) -> tuple[str, ...]:
-    """Lines whose names are numbers, in the order in which they are met."""
+    """Return lines whose names are numbers, in the order in which they are met."""
     numbers: dict[str, str] = {}
 
     def number(name: re.Match[str]) -> str:
@@ -81,7 +81,7 @@ Times = dict[str, list[float]]  # by the kernel's name, microseconds
 
 
 def profiled(executable, arguments: Sequence, kernels: dict[str, Kernel], runs: int) -> Times:
-    """Microseconds of each kernel, of every run but the first, which warms up."""
+    """Return microseconds of each kernel, of every run but the first, which warms up."""
     import jax  # late: JAX reads the environment
     from jax.profiler import ProfileData, ProfileOptions
 
@@ -103,5 +103,5 @@ def profiled(executable, arguments: Sequence, kernels: dict[str, Kernel], runs: 
 
 
 def typical(times: Sequence[float]) -> float:
-    """One time for several of a kernel: a busy neighbour makes a run slower and never faster."""
+    """Return one time for several of a kernel: a busy neighbour only makes runs slower."""
     return float(np.percentile(times, TYPICAL))

@@ -56,7 +56,7 @@ class Measurement:
         return constrained(self.program.path, self.module, self.nodes, features).SerializeToString()
 
     def compile(self, configuration: np.ndarray, search: int) -> Compiled | None:
-        """A configuration, compiled and verified."""
+        """Return a configuration, compiled and verified."""
         if (configuration < 0).all():  # which is compiled already
             made: Compiled | None = self.bench.first
         else:
@@ -99,7 +99,7 @@ class Measurement:
             self.bench.time(children, BIRTH_ROUNDS[self.bench.timed_by])
             bred += children
         for program in bred:
-            program.rounds.clear()  # parents were chosen for lucky rounds: they make no labels
+            program.rounds.clear()  # parents were picked for lucky rounds: they make no labels
         self.compiled = drawn + bred
 
     def resume(self) -> None:
@@ -126,7 +126,7 @@ class Measurement:
         self.bench.rejected = int(raw["rejected"])
 
     def _environment(self) -> dict[str, str]:
-        """What must not change between two rounds of one program."""
+        """Return what must not change between two rounds of one program."""
         return {
             "processor": processor(),
             "jax": jax.__version__,
@@ -137,7 +137,7 @@ class Measurement:
     def write(self) -> None:
         """Write one npz: the HLO, its configurable nodes, the configurations and every round."""
         numbers = {k: v for k, v in vars(self.settings).items() if isinstance(v, int | float)}
-        about = {
+        metadata = {
             **numbers,
             **self._environment(),
             "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -153,7 +153,7 @@ class Measurement:
                 rounds=self.rounds,
                 optimized_hash=np.array([program.optimized_hash for program in self.compiled]),
                 rejected=np.array(self.bench.rejected),
-                about=np.array(json.dumps(about, sort_keys=True)),
+                about=np.array(json.dumps(metadata, sort_keys=True)),
             )
 
 

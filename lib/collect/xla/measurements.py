@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -78,7 +77,7 @@ class Measurements:
 
 
 def read_raw(path: Path) -> list[Measurements]:
-    """The searches of a raw file, but for empty searches.
+    """Return the searches of a raw file, but for empty searches.
 
     Raises:
         DataError: it is not such a file.
@@ -90,7 +89,11 @@ def read_raw(path: Path) -> list[Measurements]:
         raise DataError(path, "module", str(error), "an HloModuleProto") from None
     graph = encode_module(module, -1, path)
     nodes = checks.config_ids(path, arrays["nodes"], len(graph.node_opcode))
-    facts = _read_facts(path, arrays["about"].item())
+    try:
+        metadata = json.loads(arrays["about"].item())
+        facts = {name: str(metadata[name]) for name in FACTS}
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(path, "about", repr(error), f"JSON with {', '.join(FACTS)}") from None
     searches = []
     for index, search in enumerate(SEARCHES):
         rows = np.flatnonzero(arrays["search"] == index)
@@ -127,11 +130,3 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if (used.sum(1) < 2).any():
         raise DataError(path, "rounds", "a configuration with fewer", "two rounds at least")
     return arrays
-
-
-def _read_facts(path: Path, text: str) -> dict[str, str]:
-    try:
-        found: dict[str, Any] = json.loads(text)
-        return {name: str(found[name]) for name in FACTS}
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(path, "about", repr(error), f"JSON with {', '.join(FACTS)}") from None

@@ -45,8 +45,8 @@ class Program:
     path: Path
 
     def read(self) -> tuple[HloModuleProto, np.ndarray, list[tuple[int, int, int]]]:
-        """The module, its k configurable nodes in order, and the rank of the output, the input and
-        the kernel of each, 0 where there is no layout to choose.
+        """Return the module, its k configurable nodes in order, and the ranks of the output, the
+        input and the kernel of each, 0 where there is no layout to choose.
 
         Raises:
             DataError: the file has no HLO module.
@@ -69,8 +69,8 @@ class Program:
 
 
 def node_ranks(module: HloModuleProto) -> list[tuple[int, int, int]]:
-    """The ranks of each instruction's output and first two operands, in file order; 0 of one that
-    is absent or has a single layout."""
+    """Return the ranks of each instruction's output and first two operands, in file order; 0 of
+    one that is absent or has a single layout."""
     ranks = []
     for computation in module.computations:
         shapes = {inst.id: inst.shape for inst in computation.instructions}
@@ -83,14 +83,14 @@ def node_ranks(module: HloModuleProto) -> list[tuple[int, int, int]]:
 
 
 def bundled_programs() -> list[Program]:
-    """The programs of the bundled data, in an order that goes round sources and families."""
+    """Return the programs of the bundled data, in an order that goes round sources and families."""
     with tarfile.open(MODULES) as archive:
         names = [PurePath(name) for name in archive.getnames()]
     return [Program(ENDING.sub("", name.name), name.parts[0], MODULES) for name in names]
 
 
 def selected_programs(words: str) -> list[Program]:
-    """The programs that comma-separated words name.
+    """Return the programs that comma-separated words name.
 
     Args:
         words: each a pattern of names of bundled programs, a file, a pattern of files, or a folder
@@ -119,7 +119,7 @@ def selected_programs(words: str) -> list[Program]:
 
 
 def _in_files(word: str) -> Iterator[Program]:
-    """The modules of a file, a pattern or a folder that have a layout to choose."""
+    """Yield the modules of a file, a pattern or a folder that have a layout to choose."""
     folder = Path(word).is_dir()
     place, pattern = (Path(word), "*.pb") if folder else (Path(word).parent, Path(word).name)
     for path in sorted(place.glob(pattern)):

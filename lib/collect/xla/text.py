@@ -19,7 +19,7 @@ ABSENT = "JAX is needed: `make .venv-collect/.ready` makes the environment of ma
 
 
 def serialized(path: Path) -> bytes:
-    """The HloModuleProto of a file of HLO text.
+    """Return the HloModuleProto of a file of HLO text.
 
     Raises:
         DataError: it is none.

@@ -1,7 +1,7 @@
 """``python -m lib.collect.xla.timed FOLDER``: time modules that compute the same, on one core.
 
 FOLDER has them as ``0.pb``, ``1.pb`` and so on, each an HloModuleProto; the other modules are
-compared with the first. ``rounds.json`` is written beside them: nanoseconds of each module's
+compared with the first. ``rounds.json`` is written in the same folder: nanoseconds of each module's
 rounds, none of one that XLA refuses or that gives other results. Inputs are drawn at random.
 """
 

@@ -20,7 +20,7 @@ trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3).
 time: the same command goes on.
 
 With ``--device`` nothing is measured: the device is one of the data, whose processor a fold of
-`--split processors` has left out; ``--tasks`` of its tasks are chosen by algorithm 1, and networks
+`--split processors` has left out; ``--tasks`` of its tasks are picked by algorithm 1, and networks
 that nothing has learned from are predicted there, before and after.
 """
 
@@ -49,9 +49,8 @@ from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.calibrate.fit import Tune, error_of, fit
 from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
-from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
+from lib.programs.calibrate.tuning import Source, Tune, error_of, fit, tuned, tuned_by_cmd
 from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, left_out, sides_of_fold
 from lib.programs.inputs import (
@@ -107,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
-    """A cache of programs measured here; those that are there are not timed again.
+    """Return a cache of programs measured here; those that are there are not timed again.
 
     Raises:
         UserError: with the message of the collector, if it fails.
@@ -138,9 +137,9 @@ def calibrated(  # longer: its arguments
     results: Path,
     weights: str,
 ) -> dict[str, Any]:
-    """One of this processor's devices: what is known of it, its factor, and the errors.
+    """Return one of this processor's devices: what is known of it, its factor, and the errors.
 
-    Networks that were tuned are written beside the calibration.
+    Networks that were tuned are written to the calibration's folder.
 
     Args:
         method: :data:`CMD` or nothing.
@@ -190,13 +189,13 @@ def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]
 
 
 def on_one(programs: Programs, number: int) -> Programs:
-    """The programs that were measured on one device, by its number, with (n, 1) seconds."""
+    """Return the programs that were measured on one device, by its number, with (n, 1) seconds."""
     seconds = programs.seconds[:, [number]]
     return replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
 
 
 def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) -> dict[str, Any]:
-    """The errors on a device of the data, of networks of the test, as if it were a new one.
+    """Return the errors on a device of the data, of networks of the test, as if it were a new one.
 
     Raises:
         UserError: every fold has learned from its processor, or it has too few tasks.
@@ -216,10 +215,10 @@ def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) 
     )
     if args.tasks > len(learned.tasks):
         raise UserError(f"--tasks {args.tasks}: {devices[number]['name']} has {len(learned.tasks)}")
-    chosen = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
-    programs = learned.some(np.isin(learned.task, chosen))
+    picked = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
+    programs = learned.some(np.isin(learned.task, picked))
     others = [one["peak_gops"] for k, one in enumerate(devices) if k != number]
-    # The device's own would tell of its latencies.
+    # The device's own would give its latencies away.
     device = {**devices[number], "peak_gops": float(np.exp(np.mean(np.log(others))))}
     tune = way(args.method, single, cache, device)
     fitted = fit(single, programs, device, tune, args.method == CMD)
@@ -238,7 +237,7 @@ def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) 
 
 
 def cache_sizes(folder: Path) -> dict[str, float]:
-    """KiB of the caches that hold data, as devices have them; those of Linux's ``folder``."""
+    """Return KiB of the caches that hold data, as Linux's ``folder`` has them."""
     sizes = dict.fromkeys(CACHES, 0.0)
     for cache in sorted(folder.glob("index*")):
         texts = {name: (cache / name).read_text().strip() for name in ("level", "type", "size")}
@@ -249,7 +248,7 @@ def cache_sizes(folder: Path) -> dict[str, float]:
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:
-    """A row a device: errors before and after, of tasks that nothing was fitted to."""
+    """Return a row a device: errors before and after, of tasks that nothing was fitted to."""
     rows = [
         [
             device["name"],
@@ -263,7 +262,7 @@ def as_text(devices: list[dict[str, Any]]) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")

@@ -19,10 +19,10 @@ ROWS = 4096  # whose distances to all centres are computed at a time
 
 
 def networks_to_measure(cache: Cache, count: int) -> list[str]:
-    """Names of networks whose programs say most about a processor, sorted.
+    """Return names of networks whose programs say most of a processor, sorted.
 
     Many unlike tasks say more than many schedules of few: a predictor is off by much the same on
-    all schedules of a task. So tasks that are unlike one another are chosen, then the networks that
+    all schedules of a task. So tasks that are unlike one another are picked, then the networks that
     call most of them. Networks of the test are left out.
 
     Args:
@@ -33,13 +33,13 @@ def networks_to_measure(cache: Cache, count: int) -> list[str]:
     every = load_programs(cache, all_pairs(cache, names))
     programs = every.some(np.arange(len(every)) - every.first[every.task] < COMPARED)
     most = min(TASKS, len(programs.tasks))
-    chosen = kmeans_tasks(pooled_rows(programs), programs.first, most, seed=0)
-    tasks = [programs.tasks[k] for k in chosen]
+    picked = kmeans_tasks(pooled_rows(programs), programs.first, most, seed=0)
+    tasks = [programs.tasks[k] for k in picked]
     return covering({name: networks_of(cache.rows[name]) for name in tasks}, count)
 
 
 def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
-    """At most so many networks, sorted, that call many of some tasks; picked by most new ones."""
+    """Return at most so many networks, sorted, each picked as it calls most new tasks."""
     left = {task: {*networks} for task, networks in called.items()}
     picked: list[str] = []
     while left and len(picked) < most:
@@ -53,7 +53,7 @@ def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
 def kmeans_tasks(  # longer: one algorithm of the paper
     rows: np.ndarray, first: np.ndarray, count: int, seed: int
 ) -> np.ndarray:
-    """Algorithm 1 of CDMPP: a task for each cluster of programs, the largest cluster first.
+    """Return a task for each cluster of programs, the largest cluster first: algorithm 1 of CDMPP.
 
     The algorithm leaves open what the features are and how they are scaled. Programs have
     different numbers of leaves, so that each is one row of pooled features; columns are brought to
@@ -69,7 +69,7 @@ def kmeans_tasks(  # longer: one algorithm of the paper
         seed: another seed draws other tasks.
 
     Returns:
-        (count,) numbers of distinct tasks, in the order in which they were chosen.
+        (count,) numbers of distinct tasks, in the order in which they were picked.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -87,16 +87,16 @@ def kmeans_tasks(  # longer: one algorithm of the paper
         squares = np.square(block).sum(1)[:, None] - 2 * product + np.square(centres).sum(1)
         parts.append(np.sqrt(np.maximum(squares, 0)))
     mean = np.add.reduceat(np.concatenate(parts), first[:-1], 0) / np.diff(first)[:, None]
-    chosen, left = [], np.ones(len(first) - 1, bool)
+    picked, left = [], np.ones(len(first) - 1, bool)
     for distances in mean.T:  # the table of line 8, a row a cluster
         task = np.flatnonzero(left)[np.argmin(distances[left])]
         left[task] = False
-        chosen.append(task)
-    return np.array(chosen)
+        picked.append(task)
+    return np.array(picked)
 
 
 def standardized(rows: np.ndarray) -> np.ndarray:
-    """(n, features) float32 of zero mean and unit variance, without columns that do not vary.
+    """Return (n, features) float32 of zero mean and unit variance; constant columns go.
 
     Where none does, there is one of zeros.
     """

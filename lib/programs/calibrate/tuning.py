@@ -1,33 +1,104 @@
-"""Networks trained further for one device, by programs that were measured there.
+"""A predictor corrected for a device: by a factor on its predictions, or networks trained further.
 
-By default that is what reads the device, with programs of it alone: a thousand programs teach what
-is different on a device, and would spoil what many more have taught of programs. ``cmd`` is the way
-of CDMPP (section 5.3): all of a network is trained, with the programs that it has learned from
-beside the new ones, and the Central Moment Discrepancy keeps latent representations on the devices
-that it knows and on the new one alike (equation 7).
+By default, only the layers that read the device are trained, and only by programs that were
+measured on it: a thousand programs show what is different on a device, and would spoil what many
+more have shown of programs. ``cmd`` is the way of CDMPP (section 5.3): all of a network is trained,
+by the new programs and those that it has learned from, and the Central Moment Discrepancy keeps
+latent representations on the devices that it knows and on the new one alike (equation 7).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lib.programs.devices import predicted_seconds
 from lib.programs.inputs import Programs, batches_of, device_features
-from lib.programs.losses import LATENCY_LOSSES, relative_of_logarithms
+from lib.programs.losses import LATENCY_LOSSES, STEEPEST, relative_of_logarithms
 from lib.programs.settings import ProgramCollection
+from lib.scoring.trained import Ensemble
 
+SHIFTS = np.linspace(-1, 1, 401)  # of logarithms, that are tried around their middle
+PARTS = 5  # of the tasks, each predicted by a predictor that was fitted to the others
 STEPS = 20  # of a pass
 RISING = 0.1  # share of the steps until the largest learning rate is reached
 PASSES, RATE, BATCH = 10, 5e-4, 96
 RELATIVE = 0.5  # of the loss; the rest pulls what is far off
 MOMENTS, NARROWEST = 5, 1e-6  # of the discrepancy; of the support that it is divided by
 CMD_PASSES, CMD_RATE, ALPHA = 5, 1e-4, 1.0  # of the paper's way; what its discrepancy counts
+Tune = Callable[[int, nn.Module, Programs], nn.Module]  # of fold, network, programs to learn from
+
+
+def fit(
+    ensemble: Ensemble,
+    programs: Programs,
+    device: Mapping[str, Any],
+    tune: Tune,
+    always: bool = False,
+) -> dict[str, Any]:
+    """Return the factor, errors before and after, and whether networks are to be tuned.
+
+    They are if that does better than the factor; of tuning, the error is that of the first network
+    alone. As in training, where a prediction is :data:`STEEPEST` too large, it pulls no further:
+    else a few programs that are predicted far too slow would draw all others down.
+
+    Errors after are of programs whose tasks nothing was fitted to.
+
+    Args:
+        ensemble: the predictor.
+        programs: with (n, 1) seconds on the device.
+        device: as the data have devices.
+        tune: how a network is trained further.
+        always: tune without a comparison.
+    """
+    truth = np.log(programs.seconds[:, 0])
+    gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
+    (fold, network), *_ = ensemble.networks.items()
+    times, tunes = gap.copy(), gap.copy()
+    for held in parts_of(programs.task):
+        if held.all():  # one task alone: nothing else says anything of it
+            continue
+        times[held] += best_factor(gap[~held], STEEPEST)
+        trained = {fold: tune(fold, network, programs.some(~held))}
+        part = predicted_seconds(replace(ensemble, networks=trained), programs.some(held), device)
+        tunes[held] = np.log(part) - truth[held]
+    better = always or error_of(tunes, STEEPEST) < error_of(times, STEEPEST)
+    return {
+        "factor": 1.0 if better else float(f"{np.exp(best_factor(gap, STEEPEST)):.4g}"),
+        "before": round(error_of(gap), 4),
+        "after": round(error_of(tunes if better else times), 4),
+        "tunes": better,
+    }
+
+
+def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
+    """Return the number that, added to logarithms that are off by (n,) ``gap``, makes the relative
+    error least, however far they are off; ``most`` as in :func:`error_of`.
+    """
+    middle = float(np.median(gap))
+    costs = [error_of(gap - middle + shift, most) for shift in SHIFTS]
+    return float(SHIFTS[int(np.argmin(costs))]) - middle
+
+
+def error_of(gap: np.ndarray, most: float = np.inf) -> float:
+    """Return the mean relative error of logarithms that are off by ``gap``.
+
+    A prediction that is too large by more than ``most`` counts as if it were by that.
+    """
+    return float(np.abs(np.expm1(np.minimum(gap, most))).mean())
+
+
+def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield (n,) bool of the programs of a part of the tasks, part by part; ``PARTS`` at most."""
+    place = np.unique(task, return_inverse=True)[1]
+    for part in range(min(PARTS, int(place.max()) + 1)):
+        yield place % PARTS == part
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +115,7 @@ class Source:
 
 
 def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> nn.Module:
-    """A copy of a network, trained further; in evaluation mode. The same on every call.
+    """Return a copy of a network, trained further; in evaluation mode. The same on every call.
 
     Args:
         network: of the predictor.
@@ -74,7 +145,7 @@ def tuned_by_cmd(
     source: Source,
     settings: ProgramCollection,
 ) -> nn.Module:
-    """A copy of a network, trained further as the paper does it; as :func:`tuned`.
+    """Return a copy of a network, trained further as the paper does it; as :func:`tuned`.
 
     A step has three batches: source programs with their latencies, programs with latencies on the
     device, and source programs as they would be there, whose latencies nobody knows.
@@ -109,7 +180,7 @@ def tuned_by_cmd(
 
 
 def central_moment_discrepancy(source: Tensor, target: Tensor, moments: int = MOMENTS) -> Tensor:
-    """Equation 6, of the first ``moments`` moments: a number that is 0 for equal moments.
+    """Return equation 6, of the first ``moments`` moments: it is 0 for equal moments.
 
     The equation divides the j-th moment by |b - a| to the power of j, where ``a`` and ``b`` are the
     joint support of both distributions, and does not say how to find it. Here it is that of the
@@ -140,7 +211,7 @@ def _trained(
     steps: int,
     losses: Callable[[], Iterator[Tensor]],
 ) -> nn.Module:
-    """A network after a step on each loss; ``layers`` of it are trained."""
+    """Return a network after a step on each loss; ``layers`` of it are trained."""
     optimizer = torch.optim.AdamW(layers.parameters(), lr=rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps + 1, pct_start=RISING
@@ -158,7 +229,7 @@ def _trained(
 def drawn(
     counts: np.ndarray, size: int, steps: int, generator: np.random.Generator
 ) -> Sequence[tuple[np.ndarray, float]]:
-    """``steps`` batches of one number of leaves each, in passes over (n,) programs.
+    """Draw ``steps`` batches of one number of leaves each, in passes over (n,) programs.
 
     Returns:
         Numbers of programs, and what their mean loss counts, so that all programs count alike:
@@ -169,6 +240,6 @@ def drawn(
         order = generator.permutation(len(counts))
         batches = list(batches_of(counts[order], size))
         usual = len(counts) / len(batches)
-        chosen = (order[batches[number]] for number in generator.permutation(len(batches)))
-        found += [(rows, len(rows) / usual) for rows in chosen]
+        groups = (order[batches[number]] for number in generator.permutation(len(batches)))
+        found += [(rows, len(rows) / usual) for rows in groups]
     return found[:steps]

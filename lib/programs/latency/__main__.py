@@ -5,15 +5,15 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz
         <network>.b<batch>.<device>.json, what --json prints; names of what no search is for have
         .random or .tuned in them
 
-    python -m lib.programs.latency resnet18 1 native
-    python -m lib.programs.latency resnet18 1 avx2 --schedules 8
-    python -m lib.programs.latency mlp 1 native --database outputs/programs-cpu/search/mlp.native
+    python -m lib.programs.latency torchvision:resnet18 1 native
+    python -m lib.programs.latency torchvision:resnet18 1 avx2 --schedules 8
+    python -m lib.programs.latency mine.py:network 1 native --database tuned/
 
-A network is one of lib/collect/tvm/networks, or a function of a file of your own that returns a
-torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save writes.
-TVM makes programs of it, in an environment of its own, and runs it once to see that it computes the
-same; nothing is timed. Without flags they are those that make search would measure first, so that
-what is predicted is the network as it is deployed.
+A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
+returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
+writes. TVM makes programs of it, in an environment of its own, and runs it once to see that it
+computes the same; nothing is timed. Without flags they are those that make search would measure
+first, so that what is predicted is the network as it is deployed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that h
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print what the command line asks for."""
+    """Print the latency of a network on a device, or on all of them."""
     args = parser().parse_args(arguments)
     check_least(args, batch=1, budget=1, schedules=1, seed=0)
     every = args.device == EVERY
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")

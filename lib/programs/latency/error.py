@@ -59,10 +59,10 @@ class Error:
 def error_of(
     tasks: Mapping[str, Task], calls: Calls, schedules: int, searched: bool = False, seed: int = 0
 ) -> Error:
-    """Quantiles of measured over predicted, over networks and draws; see :func:`ratios_of`.
+    """Return quantiles of measured over predicted, over networks and draws; see :func:`ratios_of`.
 
     Returns:
-        Ones and no networks if there are too few to tell.
+        Ones and no networks if there are too few of them.
     """
     ratios = ratios_of(tasks, calls, schedules, searched, seed)
     if len(ratios) < FEWEST:
@@ -72,7 +72,7 @@ def error_of(
 
 
 def of_blend(error: Error, folds: int, schedules: int, searched: bool) -> Error:
-    """The error of a blend, from that of networks which one fold predicts.
+    """Return the error of a blend, from that of networks which one fold predicts.
 
     Args:
         error: of those.
@@ -89,7 +89,7 @@ def of_blend(error: Error, folds: int, schedules: int, searched: bool) -> Error:
 def ratios_of(
     tasks: Mapping[str, Task], calls: Calls, schedules: int, searched: bool = False, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """(draws,) measured over predicted seconds of each network of which enough was measured.
+    """Return (draws,) measured over predicted seconds of each network of which enough was measured.
 
     Args:
         tasks: programs that were measured, predicted by who has not seen them, by task.

@@ -25,7 +25,7 @@ class Estimate:
 
     Attributes:
         network, device: of it; the device's name.
-        chosen: (tasks,) which program of each task it runs.
+        fastest: (tasks,) which program of each task it runs.
         seconds: (tasks,) that they are predicted to take, one call each.
         timeline: of its calls.
         error: factors on the programs' seconds.
@@ -35,7 +35,7 @@ class Estimate:
 
     network: Network
     device: str
-    chosen: np.ndarray
+    fastest: np.ndarray
     seconds: np.ndarray
     timeline: Timeline
     error: Error
@@ -65,12 +65,14 @@ def estimate(
             where a network has not left them.
     """
     order = np.lexsort((np.arange(len(predicted)), predicted, network.owner))
-    chosen = order[np.unique(network.owner[order], return_index=True)[1]]  # the first of equal ones
-    seconds = predicted[chosen]
+    fastest = order[
+        np.unique(network.owner[order], return_index=True)[1]
+    ]  # the first of equal ones
+    seconds = predicted[fastest]
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
 
     def replayed(factor: float) -> Timeline:
-        """The graph, if programs take so many times what is predicted."""
+        """Return the graph, if programs take so many times what is predicted."""
         return replay(
             [
                 Node(factor * float(seconds[task]), after, gap=between)
@@ -80,11 +82,11 @@ def estimate(
 
     latency = tuple(replayed(factor).seconds for factor in (error.low, error.middle, error.high))
     known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
-    return Estimate(network, device, chosen, seconds, replayed(1.0), error, latency, known)
+    return Estimate(network, device, fastest, seconds, replayed(1.0), error, latency, known)
 
 
 def costs(estimated: Estimate) -> list[dict[str, Any]]:
-    """A row a task, the task that costs most in all its calls first."""
+    """Return a row a task, the task that costs most in all its calls first."""
     network, counts = estimated.network, estimated.network.counts
     total = float(counts @ estimated.seconds)
     order = np.argsort(-(counts * estimated.seconds), kind="stable")
@@ -92,7 +94,7 @@ def costs(estimated: Estimate) -> list[dict[str, Any]]:
         {
             "operators": network.operators[task],
             "task": network.hashes[task],
-            "schedule": str(network.schedules[estimated.chosen[task]]),
+            "schedule": str(network.schedules[estimated.fastest[task]]),
             "calls": int(counts[task]),
             "seconds": _rounded(estimated.seconds[task]),
             "share": round(float(counts[task] * estimated.seconds[task]) / total, 4),
@@ -103,7 +105,7 @@ def costs(estimated: Estimate) -> list[dict[str, Any]]:
 
 
 def as_json(estimated: Estimate) -> dict[str, Any]:
-    """All that is known, for machines; times are in seconds."""
+    """Return all that is known, for machines; times are in seconds."""
     low, middle, high = map(_rounded, estimated.latency)
     return {
         "network": estimated.network.name,
@@ -128,7 +130,7 @@ def as_json(estimated: Estimate) -> dict[str, Any]:
 
 
 def as_text(estimated: Estimate) -> str:
-    """The programs that cost most, and the latency, for people."""
+    """Return the programs that cost most, and the latency, for people."""
     rows = [
         [
             task["operators"],
@@ -154,7 +156,7 @@ def as_text(estimated: Estimate) -> str:
 
 
 def compared(estimates: Sequence[Estimate]) -> str:
-    """A network on several devices, the fastest first, for people."""
+    """Return a network on several devices, the fastest first, for people."""
     rows, order = [], sorted(estimates, key=lambda estimated: estimated.latency[1])
     first = order[0]
     for estimated in order:

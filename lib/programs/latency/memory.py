@@ -41,7 +41,7 @@ CACHES = (Cache(1 << 20, 240e9), Cache(32 << 20, 34e9))
 def reading_seconds(
     calls: Sequence[Traffic], caches: Sequence[Cache] = CACHES
 ) -> tuple[float, ...]:
-    """Seconds that each call of a network waits for weights, if it runs again and again."""
+    """Return seconds that each call of a network waits for weights, if it runs again and again."""
     seconds = [0.0] * len(calls)
     for cache in caches:
         for number, lost in enumerate(lost_bytes(calls, cache.size)):
@@ -50,7 +50,7 @@ def reading_seconds(
 
 
 def lost_bytes(calls: Sequence[Traffic], size: int) -> list[int]:
-    """Bytes that each call reads and a cache of ``size`` bytes does not have any more.
+    """Return bytes that each call reads and a cache of ``size`` bytes does not have any more.
 
     The cache keeps what was used last. What a call itself has no room for in it, it had to wait
     for when it was timed alone as well, and is not counted.

@@ -82,7 +82,7 @@ class Predictor:
         """Load the result of ``make all COLLECTION=programs-cpu``, else the bundled one.
 
         Args:
-            outputs: where it lies.
+            outputs: folder that has it.
             collection, data, model, experiment: of it; see :func:`predictor_settings`.
             tvm: see above.
 
@@ -121,17 +121,17 @@ class Predictor:
         return frozenset(tasks.filter(measured & (tasks["split"] == "train"))["task"])
 
     def device(self, name: str) -> int:
-        """The number of a device, see :func:`device_named`."""
+        """Return the number of a device, see :func:`device_named`."""
         return device_named(name, self.known, processor())
 
     def searching(self, device: int) -> dict[str, Any]:
-        """Flags of :mod:`lib.collect.tvm.whole`, so that it asks this predictor."""
+        """Return flags of :mod:`lib.collect.tvm.whole`, so that it uses this predictor."""
         return {**self.names, "device": self.devices[device]}
 
     def estimate(
         self, network: Network, device: int, schedules: int, searched: bool, gap: float
     ) -> Estimate:
-        """The latency of a network, its bounds, and what it is made of.
+        """Return the latency of a network, its bounds, and what it is made of.
 
         Args:
             network: its graph and programs.
@@ -149,7 +149,7 @@ class Predictor:
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
     def _error(self, device: str, schedules: int, searched: bool) -> Error:
-        """Errors of networks on a device, of those that were held out in training."""
+        """Return errors of networks on a device, of those that were held out in training."""
         if self.weights != self.folder:
             error = bundled_error(self.weights, device, schedules, searched)
         else:
@@ -158,7 +158,7 @@ class Predictor:
         return of_blend(error, len(self.ensemble.networks), schedules, searched)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
-        """Seconds that one call of a network takes on a device.
+        """Return seconds that one call of a network takes on a device.
 
         Args:
             module: of float32.
@@ -182,7 +182,7 @@ class Predictor:
 def predictor_settings(
     collection: str, data: Path | None, model: str | None, experiment: str = ""
 ) -> tuple[DataRoot, Settings]:
-    """The data root that a predictor learned from, and its settings.
+    """Return the data root that a predictor learned from, and its settings.
 
     Args:
         collection: its name.
@@ -196,8 +196,8 @@ def predictor_settings(
 
 
 def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]], Path]:
-    """The networks of a collection of programs, one's own or the bundled ones, which need no cache;
-    the devices that they have learned from, and their folder.
+    """Return the networks of a collection of programs, one's own or the bundled ones, which need no
+    cache; the devices that they have learned from, and their folder.
 
     Raises:
         UserError: it is no such collection, or nothing is trained.
@@ -225,12 +225,12 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
 
 
 def predictor_flags(line: argparse.ArgumentParser) -> None:
-    """Add the flags that say which trained predictor is asked, and where TVM is."""
+    """Add the flags that say which trained predictor is used, and where TVM is."""
     line.add_argument("--collection", default="programs-cpu", help="whose predictor")
     line.add_argument("--model", help="which predictor, if not the collection's own")
     line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
     line.add_argument("--data", type=Path, help="data root that it learned from")
-    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="folder that has it")
     line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
 
 

@@ -54,14 +54,6 @@ class Sizes:
 PAPER = Sizes(164, 11, 4, 2048, (716, 985, 985, 985), 69, (930, 930, 930))
 
 
-def sizes_of(settings: ProgramSettings) -> Sizes:
-    """The sizes that settings want."""
-    if settings.paper:
-        return PAPER
-    c = settings.channels
-    return Sizes(c, settings.layers, settings.heads, 2 * c, (), c, (2 * c, 2 * c))
-
-
 @dataclass(frozen=True)
 class ProgramBatch(OnDevice):
     """b programs of l leaves each, on d devices.
@@ -116,7 +108,7 @@ class LeafEncoder(nn.Module):
         )
 
     def forward(self, batch: ProgramBatch, more: Tensor | float = 0.0) -> Tensor:
-        """(b, l, channels); ``more`` is added to the leaves before the Transformer."""
+        """Return (b, l, channels); ``more`` is added to the leaves before the Transformer."""
         x = self.standardize(batch.features.float())
         if self.positional:
             x = x + self.encoding(batch.position)
@@ -126,7 +118,7 @@ class LeafEncoder(nn.Module):
         return x
 
     def encoding(self, position: Tensor) -> Tensor:
-        """Section 4.2: (b, l) places to (b, l, 164) sines and cosines."""
+        """Return (b, l, 164) sines and cosines of (b, l) places (section 4.2)."""
         angle = position[..., None].double() * self.frequencies
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()
 
@@ -161,20 +153,20 @@ class LeafCountLayers(nn.Module):
             self.known[-1] = True
 
     def forward(self, x: Tensor) -> Tensor:
-        """(b, l, channels) to (b, width)."""
+        """Return (b, l, channels) to (b, width)."""
         count = self.nearest(x.shape[1])
         if count != x.shape[1]:
             x = nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), count).transpose(1, 2)
         return self.layers[count - 1](x.flatten(1))
 
     def nearest(self, count: int) -> int:
-        """The number of leaves whose layer programs with ``count`` leaves get."""
+        """Return the number of leaves whose layer programs with ``count`` leaves get."""
         known = (self.known.nonzero()[:, 0] + 1).tolist()
         return min(known, key=lambda number: (abs(number - count), number))
 
 
 def perceptron(width: int, hidden: tuple[int, ...], out: int, dropout: float) -> nn.Module:
-    """Linear layers with GELU between them: hidden ones of some widths, and the last."""
+    """Return linear layers with GELU between them: hidden ones of some widths, and the last."""
     parts: list[nn.Module] = []
     for after in hidden:
         parts += [nn.Linear(width, after), nn.GELU(), nn.Dropout(dropout)]
@@ -188,7 +180,10 @@ class Cdmpp(nn.Module):
 
     def __init__(self, settings: ProgramSettings):
         super().__init__()
-        sizes, dropout = sizes_of(settings), settings.dropout
+        c, dropout = settings.channels, settings.dropout
+        sizes = Sizes(c, settings.layers, settings.heads, 2 * c, (), c, (2 * c, 2 * c))
+        if settings.paper:
+            sizes = PAPER
         self.labels = LabelTransform(settings.label_transform)
         self.encoder = LeafEncoder(
             sizes.channels, sizes.layers, sizes.heads, sizes.hidden, dropout, settings.positional
@@ -201,7 +196,7 @@ class Cdmpp(nn.Module):
 
     @classmethod
     def from_settings(cls, settings: ProgramSettings) -> Cdmpp:
-        """The network with the sizes that the settings name."""
+        """Return the network with the sizes that the settings name."""
         return cls(settings)
 
     def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
@@ -223,16 +218,16 @@ class Cdmpp(nn.Module):
         return nn.ModuleList([self.device, self.decoder])
 
     def forward(self, batch: ProgramBatch) -> Tensor:
-        """Labels of each program on each device, (b, d)."""
+        """Return labels of each program on each device, (b, d)."""
         return self.with_latents(batch)[0]
 
     def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        """Labels, (b, d), and what the decoder reads them from, z, (b, d, embedding)."""
+        """Return labels, (b, d), and what the decoder reads them from, z, (b, d, embedding)."""
         program = self.counts(self.encoder(batch))  # (b, embedding)
         device = self.device(batch.devices)  # (d, embedding)
         latents = program[:, None] * device
         return self.decoder(latents).squeeze(-1), latents
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of the predicted latencies in seconds, (b, d) float64."""
+        """Return logarithms of the predicted latencies in seconds, (b, d) float64."""
         return self.labels.log_seconds(self(batch))

@@ -34,11 +34,11 @@ class LogLatency(nn.Module):
     """Latencies as their logarithms; as :class:`lib.programs.models.labels.LabelTransform`."""
 
     def forward(self, seconds: Tensor) -> Tensor:
-        """Logarithms, float64."""
+        """Return logarithms, float64."""
         return seconds.double().log()
 
     def log_seconds(self, labels: Tensor) -> Tensor:
-        """The labels themselves, float64."""
+        """Return the labels themselves, float64."""
         return labels.double()
 
 
@@ -78,7 +78,7 @@ class Thresholds(nn.Module):
             self.edge[: len(kept)] = torch.tensor(values)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """(..., ``READ``) to (..., ``THRESHOLDS``) zeros and ones."""
+        """Return (..., ``THRESHOLDS``) zeros and ones of (..., ``READ``) numbers."""
         return (rows[..., self.column] > self.edge).to(rows.dtype)
 
 
@@ -91,7 +91,7 @@ class Residual(nn.Module):
         self.inner = perceptron(channels, (2 * channels,), channels, dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., channels) to the same."""
+        """Return (..., channels) of the same."""
         return x + self.inner(self.norm(x))
 
 
@@ -108,13 +108,13 @@ class Layer(nn.Module):
         self.others = nn.Linear(channels, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(b, l, channels) of b programs of l leaves to the same."""
+        """Return (b, l, channels) of b programs of l leaves to the same."""
         x = self.leaf(x)
         return x + self.others(self.norm(x).mean(1, keepdim=True))
 
 
 def log_work(features: Tensor, operations: Tensor, loops: int) -> Tensor:
-    """Logarithm of what each leaf does: floating-point operations, and half an iteration each.
+    """Return the logarithm of each leaf's work: operations, and half an iteration each.
 
     Args:
         features: (..., 164) float32, log2(1 + x).
@@ -150,7 +150,7 @@ class CdmppPlus(nn.Module):
     def from_settings(
         cls, settings: ProgramPlusSettings, operations: tuple[float, ...], loops: int
     ) -> CdmppPlus:
-        """The network with the sizes that the settings name; of features, see :func:`log_work`."""
+        """Return the network of the sizes in the settings; of features, see :func:`log_work`."""
         return cls(settings, torch.tensor(operations), loops)
 
     def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
@@ -177,11 +177,11 @@ class CdmppPlus(nn.Module):
         return nn.ModuleList([self.device, self.on_device, self.norm, self.last])
 
     def forward(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of latencies, (b, d)."""
+        """Return logarithms of latencies, (b, d)."""
         return self.with_latents(batch)[0]
 
     def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        """The same, and the mean of what is read of each leaf at the end, (b, d, c)."""
+        """Return the same, and the mean of what is read of each leaf at the end, (b, d, c)."""
         features = batch.features.float()
         rows = torch.cat([features, batch.loops.float()], -1)
         numbers = self.standardize(rows).clamp(-FARTHEST, FARTHEST)
@@ -195,5 +195,5 @@ class CdmppPlus(nn.Module):
         return torch.logsumexp(by_leaf, 1) + self.level, x.mean(1)
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of the predicted latencies in seconds, (b, d) float64."""
+        """Return logarithms of the predicted latencies in seconds, (b, d) float64."""
         return self.labels.log_seconds(self(batch))

@@ -49,11 +49,11 @@ class LabelTransform(nn.Module):
         self.deviation.copy_(deviation if deviation > 0 else torch.ones_like(deviation))
 
     def forward(self, seconds: Tensor) -> Tensor:
-        """Labels of latencies in seconds, float64 of the same shape."""
+        """Return labels of latencies in seconds, float64 of the same shape."""
         return (self._bent(seconds.double() * MILLISECONDS) - self.mean) / self.deviation
 
     def log_seconds(self, labels: Tensor) -> Tensor:
-        """Logarithms of the latencies, in seconds, that labels mean; float64, the same shape.
+        """Return logarithms of the latencies, in seconds, of labels; float64, the same shape.
 
         Labels that mean no time, or one far from all that were fitted, mean the nearest that is
         not: Box and Cox's transform ends somewhere, and networks do not stop there.

@@ -5,7 +5,7 @@ Writes  <outputs>/<collection>[@<model>]/search/<network>[.b<batch>].<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
             search.json                                           what was found, and when
 
-    python -m lib.programs.search --network resnet18 --device avx2 --budget 64
+    python -m lib.programs.search --network torchvision:resnet18 --device avx2 --budget 64
     python -m lib.programs.search --task 0a1b2c3d4e5f6071 --device avx512 --cost-model xgboost
 
 The predictor says which of the schedules that TVM's evolutionary search makes up are measured here;
@@ -66,7 +66,7 @@ PASSED = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search what the command line asks for."""
+    """Search the programs of a network, or of one task."""
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     check_has("--device", args.device)
@@ -154,7 +154,7 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
 
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
-    """(n,) logarithms of seconds of a message's programs, NaN of programs that cannot be read."""
+    """Return (n,) logarithms of a message's programs' seconds, NaN where one cannot be read."""
     joined = message[1]["joined"].astype(bool)
     logs = np.full(len(joined), np.nan)
     if joined.any():
@@ -170,7 +170,7 @@ def learn(scorer: Scorer, message: Message) -> None:
 
 
 def programs_of(message: Message) -> Programs:
-    """The programs of a message, those that can be read."""
+    """Return the programs of a message, those that can be read."""
     metadata, arrays = message
     owner = np.zeros(len(arrays["joined"]), np.int64)
     return described_programs(Path("message"), arrays, [metadata["task"]], owner)
@@ -191,7 +191,7 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
 def started(
     args: argparse.Namespace, network: str, folder: Path
 ) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
-    """The half with TVM, and what answers its messages; ended with the block.
+    """Yield the process with TVM, and a function that answers it; it ends with the block.
 
     Raises:
         UserError: with what it says, if it fails.
@@ -226,7 +226,7 @@ def started(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     line = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
     which = line.add_mutually_exclusive_group(required=True)
     which.add_argument("--network", help="a name, file.py:function, file.onnx or file.pt2")

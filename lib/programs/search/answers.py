@@ -3,7 +3,7 @@
     python -m lib.programs.search.answers --device avx2
 
 Started by :func:`lib.collect.tvm.cost_model.trained`, over standard input and output; ends with the
-process that asks. It says that it is ready before it is asked anything.
+process that asks. Its first message says that it is ready.
 """
 
 from __future__ import annotations

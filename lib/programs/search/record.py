@@ -34,7 +34,7 @@ class TaskSearch:
     known_at: list[float] = field(default_factory=list)
 
     def best(self) -> np.ndarray:
-        """(n,) the fastest program after each measurement, infinite before there is one."""
+        """Return (n,) the fastest program after each measurement, infinite before there is one."""
         taken = np.array(self.seconds, np.float64)
         return np.minimum.accumulate(np.where(np.isfinite(taken), taken, np.inf))
 
@@ -73,7 +73,7 @@ class SearchRecord:
     difference: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """All of it; ``None`` for a program that does not run, or has not been run."""
+        """Return all of it; ``None`` for a program that does not run, or has not been run."""
 
         def known(seconds: float) -> float | None:
             return seconds if np.isfinite(seconds) else None
@@ -90,7 +90,7 @@ class SearchRecord:
 
 
 def as_table(tasks: Sequence[TaskSearch]) -> str:
-    """A row a task: its fastest program, and how many programs were discarded, if any."""
+    """Return a row a task: its fastest program, and how many programs were discarded, if any."""
     lost = any(task.discarded for task in tasks)
     whole = sum(task.calls * task.fastest for task in tasks) or 1.0
     texts = [

@@ -1,6 +1,6 @@
 """Predictions for a task's schedules, corrected by the schedules that were measured.
 
-A predictor is off by about the same on schedules that are alike. So what it misses is taken as a
+A predictor is off by nearly the same on schedules that are alike. So what it misses is taken as a
 smooth function of a program's pooled features, and fitted to the measured ones by a Gaussian
 process: near a measured program the correction is what was missed there, far from all of them
 their mean.
@@ -35,7 +35,7 @@ class Scorer:
         self.correction: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __call__(self, programs: Programs) -> np.ndarray:
-        """(n,) logarithms of the seconds that programs take."""
+        """Return (n,) logarithms of the seconds that programs take."""
         logs = self.predict(programs)
         if self.correction is None:
             return logs
@@ -55,7 +55,7 @@ class Scorer:
 
 
 def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A Gaussian process through (n,) values of (n, features) rows, and noise about them."""
+    """Fit a Gaussian process through (n,) values of (n, features) rows, with noise."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -64,7 +64,7 @@ def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.nd
     varying = scale > 1e-6
 
     def place(features: np.ndarray) -> np.ndarray:
-        """Rows in units of how measured rows vary, all features together one unit."""
+        """Return rows in units of how measured rows vary, all features together one unit."""
         varied = (features[:, varying] - middle[varying]) / scale[varying]
         return varied.astype(np.float64) / np.sqrt(max(1, varying.sum()))
 

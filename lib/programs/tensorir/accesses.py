@@ -41,12 +41,12 @@ UNKNOWN = -2.0  # of all columns of a leaf that nobody looked at
 
 
 def unknown(leaves: int) -> np.ndarray:
-    """(leaves, ``WIDTH``) float16 of leaves that nobody looked at."""
+    """Return (leaves, ``WIDTH``) float16 of leaves that nobody looked at."""
     return np.full((leaves, WIDTH), UNKNOWN, np.float16)
 
 
 def around(forest: Forest, accesses: np.ndarray) -> np.ndarray:
-    """(leaves, ``AROUND``) float16: the loops around each leaf, and what it accesses."""
+    """Return (leaves, ``AROUND``) float16: the loops around each leaf, and what it accesses."""
     return np.concatenate([nests(forest), accesses.astype(np.float16)], 1)
 
 
@@ -74,7 +74,7 @@ class Statement:
 
     Attributes:
         extent, kind, reduces: (l,) iterations, as in a tree, and whether results are summed over.
-        unroll: the most steps that the compiler is told to unroll.
+        unroll: the most steps that the compiler may unroll.
         accesses: what is written, then what is read.
         domains: (2 * ``DOMAINS``,) sizes of what is computed, and of what is summed over.
         needed: their product.
@@ -109,7 +109,7 @@ class _Padded:
 
 
 def columns(statements: Sequence[Statement]) -> np.ndarray:
-    """(n, ``WIDTH``) float16 of n statements."""
+    """Return (n, ``WIDTH``) float16 of n statements."""
     if not statements:
         return np.zeros((0, WIDTH), np.float16)
     p = _padded(statements)
@@ -161,13 +161,13 @@ def _padded(statements: Sequence[Statement]) -> _Padded:
 
 
 def _first(mask: np.ndarray) -> np.ndarray:
-    """(n,) the place of the first true one of (n, l); ``ABSENT`` if there is none."""
+    """Return (n,) the place of the first true one of (n, l); ``ABSENT`` if there is none."""
     return np.where(mask.any(1), mask.argmax(1), ABSENT)
 
 
-def _along(p: _Padded, code: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """(n, 7) what the innermost of some loops does, by ``_ALONG``."""
-    place = _first(chosen)
+def _along(p: _Padded, code: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return (n, 7) what the innermost of some loops does, by ``_ALONG``."""
+    place = _first(mask)
     row, at = np.arange(len(place)), place.astype(np.int64)
     codes = code[row, :, at]  # (n, b)
     reads, present = codes[:, 1:], place >= 0
@@ -187,7 +187,7 @@ def _along(p: _Padded, code: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _unrolled(p: _Padded, moved: np.ndarray, limit: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """(n, 6) of the innermost loops that are unrolled together, and of those below a reduction."""
+    """Return (n, 6) of the innermost unrolled loops, and of those below a reduction."""
     scalar = np.where(vector, 1.0, p.extent)
     inside = (np.cumprod(scalar, 1) <= np.maximum(limit, 1)[:, None]) & p.there
     steps = np.where(inside, scalar, 1.0)
@@ -213,7 +213,7 @@ def _unrolled(p: _Padded, moved: np.ndarray, limit: np.ndarray, vector: np.ndarr
 
 
 def _lines(p: _Padded) -> np.ndarray:
-    """(n, b, l + 1) lines of memory that the innermost loops touch, of none to all of them."""
+    """Return (n, b, l + 1) lines of memory that the innermost loops touch, of none to all."""
     touched = 1 + np.cumsum(np.insert(p.span, 0, 0, axis=-1), -1)  # (n, b, d, l + 1)
     touched = np.minimum(touched, p.shape[..., None])
     run = touched[:, :, -1]
@@ -227,7 +227,7 @@ def _lines(p: _Padded) -> np.ndarray:
 
 
 def _footprints(p: _Padded) -> np.ndarray:
-    """(n, 8 + 12) bytes that the innermost loops touch; what each cache is read for."""
+    """Return (n, 8 + 12) bytes that the innermost loops touch; what each cache is read for."""
     lines = _lines(p)
     total = LINE * lines.sum(1)  # (n, l + 1)
     loops = p.there.sum(1)
@@ -249,7 +249,7 @@ def _footprints(p: _Padded) -> np.ndarray:
 
 
 def _rest(p: _Padded, statements: Sequence[Statement]) -> np.ndarray:
-    """(n, 8 + 2 * ``DOMAINS``) of the statement as a whole."""
+    """Return (n, 8 + 2 * ``DOMAINS``) of the statement as a whole."""
     steps = np.log2(p.extent).sum(1)
     needed = np.log2([statement.needed for statement in statements])
     output = np.log2(p.shape[:, 0].prod(1) * p.bytes[:, 0])

@@ -20,7 +20,7 @@ ARRAYS = (*COLUMNS, "hash", "joined", "leaves", "nodes", "features", "accesses")
 
 
 def check_described(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[Forest, np.ndarray]:
-    """Trees are trees, and features are as many as the counts say, and numbers.
+    """Check that trees are trees, and features are numbers, as many as the counts say.
 
     Raises:
         DataError: if not.

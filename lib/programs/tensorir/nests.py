@@ -20,7 +20,7 @@ WIDTH = len(COLUMNS)
 
 
 def nests(forest: Forest) -> np.ndarray:
-    """(leaves, ``WIDTH``) float16 of the loops around each leaf that has features.
+    """Return (leaves, ``WIDTH``) float16 of the loops around each leaf that has features.
 
     In the order of :attr:`Forest.leaves`; ``ABSENT`` where there is no such loop.
     """

@@ -1,4 +1,4 @@
-"""A dataset of measured tensor programs: reading it, and believing nothing of it unchecked.
+"""A dataset of measured tensor programs: read, with every value checked.
 
 A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
 network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
@@ -66,7 +66,7 @@ DEVICE = {
 MOST_DEVICES, MOST_THREADS, MOST_KIB = 127, 1 << 16, 1 << 40
 LONGEST_NAME = 200  # characters; some names stand in every row of the results
 NAME = f"1 to {LONGEST_NAME} characters that can be seen"
-TIME = (pl.Float32, 1e-9, 86_400.0)  # seconds, from about a cycle to a day
+TIME = (pl.Float32, 1e-9, 86_400.0)  # seconds, from some cycles to a day
 # What numbers are kept as, and their least and most as such.
 RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
     "tasks": {
@@ -100,7 +100,7 @@ class Programs:
     """The contents of a root.
 
     Attributes:
-        about: ``dataset.json``; ``about["devices"]`` is a list of what each device is.
+        metadata: ``dataset.json``; its ``devices`` is a list of what each device is.
         tasks, networks, programs, latencies, unscheduled: the tables, see :data:`TABLES`.
         features: (leaves, 164) float16, log2(1 + x), of all programs one after the other.
         accesses: (leaves, 98) float16, see :mod:`lib.programs.tensorir.accesses`.
@@ -109,7 +109,7 @@ class Programs:
         forest: the trees.
     """
 
-    about: dict[str, Any]
+    metadata: dict[str, Any]
     tasks: pl.DataFrame
     networks: pl.DataFrame
     programs: pl.DataFrame
@@ -128,10 +128,10 @@ def read_programs(root: Path) -> Programs:
     Raises:
         DataError: a file is missing or damaged, or says what cannot be.
     """
-    about = read_json(root / "dataset.json")
-    if not isinstance(about, dict) or about.get("kind") != KIND:
+    metadata = read_json(root / "dataset.json")
+    if not isinstance(metadata, dict) or metadata.get("kind") != KIND:
         raise DataError(root / "dataset.json", "kind", "another", f"{KIND!r}")
-    devices = _checked_devices(root / "dataset.json", about)
+    devices = _checked_devices(root / "dataset.json", metadata)
     tables = {
         name: read_parquet(table_path(root, name), columns, ADVICE)
         for name, columns in TABLES.items()
@@ -147,7 +147,7 @@ def read_programs(root: Path) -> Programs:
     features = tables["leaves"].select(FEATURES).to_numpy().astype(np.float16)
     held = {name: tables[name] for name in TABLES if name not in ("nodes", "leaves")}
     return Programs(
-        about=about,
+        metadata=metadata,
         **held,
         features=features,
         accesses=_accesses(root, len(features)),
@@ -158,7 +158,7 @@ def read_programs(root: Path) -> Programs:
 
 
 def table_path(root: Path, name: str) -> Path:
-    """Path of a table."""
+    """Return the path of a table."""
     return root / f"{name}.parquet"
 
 
@@ -173,18 +173,18 @@ def is_general(device: Mapping[str, Any]) -> bool:
 
 
 def first_operator(operators: str) -> str:
-    """The first of a task's operators, which are joined by underscores, such as ``conv2d``."""
+    """Return the first of a task's operators, such as ``conv2d``; underscores join them."""
     matched = OPERATOR.match(operators)
     return matched[0] if matched else operators
 
 
 def table_of_accesses(patterns: np.ndarray) -> pl.DataFrame:
-    """The table ``accesses`` of the (leaves, 98) access patterns of all programs."""
+    """Return the table ``accesses`` of the (leaves, 98) access patterns of all programs."""
     return pl.DataFrame({name: patterns[:, k] for k, name in enumerate(accesses.COLUMNS)})
 
 
 def _accesses(root: Path, leaves: int) -> np.ndarray:
-    """(leaves, 98) float16; unknown if there is no such table."""
+    """Return (leaves, 98) float16; unknown if there is no such table."""
     path = table_path(root, ACCESSES)
     if not path.exists():
         return accesses.unknown(leaves)
@@ -203,9 +203,9 @@ def _starts(counts: pl.Series) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts.to_numpy().astype(np.int64))])
 
 
-def _checked_devices(path: Path, about: dict[str, Any]) -> int:
+def _checked_devices(path: Path, metadata: dict[str, Any]) -> int:
     """Return the number of devices; each is of a known kind."""
-    devices = expect(about, {"devices": [DEVICE]}, path)["devices"]
+    devices = expect(metadata, {"devices": [DEVICE]}, path)["devices"]
     if not 0 < len(devices) <= MOST_DEVICES:
         raise DataError(path, "devices", len(devices), f"1 to {MOST_DEVICES} of them")
     names = [device["name"] for device in devices]
@@ -262,7 +262,7 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
 def _check_all(
     path: Path, table: pl.DataFrame, columns: Sequence[str], right: pl.Series, expected: str
 ) -> None:
-    """Raise a DataError about the first row that is not right."""
+    """Raise a DataError of the first row that is not right."""
     if not right.all():
         row = right.not_().arg_max()
         text = ", ".join(repr(value)[:60] for value in table.select(columns).row(row))

@@ -1,7 +1,7 @@
 """Compact abstract syntax trees of tensor programs (CDMPP, section 4).
 
 A program is a tree of loops whose leaves are the statements that compute and store. Trees are kept
-as flat arrays in pre-order, one entry a node; how deep a node lies says whose child it is.
+as flat arrays in pre-order, one entry a node; a node's depth says whose child it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Forest:
         depth: (n,) int16, 0 for a node without a parent; a tree may have several of them.
         kind: (n,) int8, ``SERIAL`` to ``LEAF``.
         extent: (n,) int32, iterations of a loop, 1 for a leaf.
-        unroll: (n,) int16, the most steps that the compiler is told to unroll inside, 0 if none.
+        unroll: (n,) int16, the most steps that the compiler may unroll inside, 0 if none.
         row: (n,) int16, which row of its program's features a leaf has, :data:`NO_ROW` for none
             and for loops.
         starts: (trees,) int64, the first node of each tree.
@@ -65,14 +65,14 @@ class Forest:
         return nodes[np.lexsort((self.row[nodes], self.tree_of_node[nodes]))]
 
     def tree(self, k: int) -> Forest:
-        """The ``k``-th tree alone."""
+        """Return the ``k``-th tree alone."""
         stop = self.starts[k + 1] if k + 1 < len(self) else self.nodes
         part = slice(self.starts[k], stop)
         return Forest(*(getattr(self, name)[part] for name in COLUMNS), np.zeros(1, np.int64))
 
 
 def from_nodes(nodes: Sequence[tuple[int, int, int, int, int]]) -> Forest:
-    """One tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
+    """Return one tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
     table = np.array(nodes, np.int64).reshape(-1, len(COLUMNS))
     columns = (table[:, k].astype(dtype) for k, dtype in enumerate(COLUMNS.values()))
     return Forest(*columns, np.zeros(1, np.int64))
@@ -112,8 +112,8 @@ def fault(forest: Forest) -> tuple[str, str] | None:
 
 
 def positions(forest: Forest) -> np.ndarray:
-    """The ordering vectors: where each leaf with features stands in the pre-order sequence of its
-    program, in which a mark follows each leaf. (The published code has one after each node.)
+    """Return the ordering vectors: the place of each leaf with features in the pre-order sequence
+    of its program, in which a mark follows each leaf. (The published code has one after each node.)
 
     Returns:
         (leaves,) int64, in the order of :attr:`Forest.leaves`.
@@ -125,7 +125,7 @@ def positions(forest: Forest) -> np.ndarray:
 
 
 def loop_nests(tree: Forest) -> Iterator[list[int]]:
-    """For each leaf with features the loops around it, outermost first, as node numbers."""
+    """Yield the loops around each leaf with features, outermost first, as node numbers."""
     around: list[list[int]] = []
     path: list[int] = []
     for node in range(tree.nodes):

@@ -21,7 +21,7 @@ from tvm import s_tir, te, tirx
 
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.features import Walked, disagreement, features, tree_of
+from lib.collect.tvm.features import Walked, disagreement, features
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plan import bundled, eligible, network_path, tasks_of
 from lib.files.artifacts import read_json, write_json
@@ -83,7 +83,7 @@ def test_features_are_those_that_tvm_publishes(scheduled):
 
 
 def test_a_tree_is_the_loops_around_the_stores(scheduled):
-    tree = tree_of(scheduled)
+    tree = Walked(scheduled).tree
     (table,) = features([scheduled])
     assert disagreement(tree, table) is None
     # The initial store lies in the loops of the product: two leaves, one of them with features.
@@ -204,7 +204,7 @@ def test_tasks_of_a_network_are_found(work):
 def test_jobs_leave_complete_files(work):
     root, task = work
     one, two = (raw.read(raw.path(root, "main", turn, task)) for turn in range(2))
-    assert one.about["devices"] == [["sse2", "x86-64"], ["avx2", "core-avx2"]]
+    assert one.metadata["devices"] == [["sse2", "x86-64"], ["avx2", "core-avx2"]]
     assert len(set(one.hash) | set(two.hash)) == 6
     assert one.arrays["joined"].all()
     check = one.arrays["check"]
@@ -215,7 +215,7 @@ def test_jobs_leave_complete_files(work):
     assert plain.hash.tolist() == [task]
     np.testing.assert_allclose(plain.arrays["check"][0, 0], check[0, 0], rtol=1e-4)
     threads = done(benched(root, "avx2", 2), "threads", 0, task)
-    assert threads.about["threads"] == 2 and threads.hash.tolist() == one.hash.tolist()
+    assert threads.metadata["threads"] == 2 and threads.hash.tolist() == one.hash.tolist()
 
 
 def test_some_of_a_later_round_descend_from_the_fastest_before(work):
@@ -269,9 +269,9 @@ def test_a_job_done_once_more_has_the_same_programs_and_the_better_times(work, p
     before = raw.read(place)
     scale = 1e3 if better else 1e-6  # of what is said to have been the machine's speed then
     old = {name: a * scale if name in TIMED else a for name, a in before.arrays.items()}
-    raw.write(place, {"hash": before.hash, **old}, before.about)
+    raw.write(place, {"hash": before.hash, **old}, before.metadata)
     after = done(benched(root), phase, 0, task)
-    raw.write(place, {"hash": before.hash, **before.arrays}, before.about)
+    raw.write(place, {"hash": before.hash, **before.arrays}, before.metadata)
     assert (after.best_reference < old["reference"].min()) == better
     assert after.hash.tolist() == before.hash.tolist() and after.traces == before.traces
     for name in before.arrays.keys() - set(TIMED):

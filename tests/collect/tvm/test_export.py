@@ -52,7 +52,7 @@ def test_what_is_exported_reads_back(work, exported):
         np.testing.assert_array_equal(data.forest.tree(program).extent, tree.extent)
         timed = data.latencies.filter(pl.col("program") == program).sort("device")
         np.testing.assert_allclose(timed["seconds"], one.arrays["seconds"][:, k, 2], rtol=1e-6)
-    names = [d["instructions"] for d in data.about["devices"]]
+    names = [d["instructions"] for d in data.metadata["devices"]]
     assert names == ["sse2", "avx2", "avx512"]
 
 
@@ -71,7 +71,7 @@ def test_every_task_of_the_test_networks_is_kept_from_training(work, exported):
     assert split[task_name(11)] == "search"
     assert len(programs_of(data, task_name(11))) == 5
     calls = data.networks.filter(pl.col("network") == TESTED)["calls"]
-    assert sorted(calls) == [1, 1, 2] and data.about["test_networks"] == [TESTED]
+    assert sorted(calls) == [1, 1, 2] and data.metadata["test_networks"] == [TESTED]
 
 
 def test_the_label_is_the_fastest_reading_and_long_first_runs_count(work, exported):
@@ -95,7 +95,7 @@ def test_a_second_process_stands_beside_the_first_and_disagreement_is_flagged(wo
         assert set(found["flags"]) == {flag}
     once = programs_of(data, task_name(4))["program"].implode()
     assert data.latencies.filter(pl.col("program").is_in(once))["again"].null_count() == 18
-    noise = data.about["noise"]
+    noise = data.metadata["noise"]
     assert all(n["programs"] == 24 and n["median"] == 0.0198 for n in noise.values())
 
 
@@ -118,14 +118,14 @@ def test_programs_that_compute_something_else_or_do_not_join_are_left_out(work, 
         rows["schedule"].to_list()
         == raw.read(raw.path(work, "main", 0, task_name(4))).hash.tolist()[:1]
     )
-    assert data.about["dropped"] == {"another output": 1, "features and tree disagree": 1}
+    assert data.metadata["dropped"] == {"another output": 1, "features and tree disagree": 1}
 
 
 def test_another_processor_and_two_threads_are_devices_of_their_own(work, exported):
     write_raw(work, "main", 0, task_name(4), processor="Intel Xeon (family 6, model 207)")
     write_raw(work, "threads", 0, task_name(3), scale=0.6, threads=2)
     data = exported()
-    names = [d["name"] for d in data.about["devices"]]
+    names = [d["name"] for d in data.metadata["devices"]]
     assert len(names) == 9
     assert {"amd-epyc-26-2.core-avx2.2t", "intel-xeon-6-207.core-avx2.1t"} <= set(names)
     two = data.latencies.filter(pl.col("device") == names.index("amd-epyc-26-2.core-avx2.2t"))
@@ -167,4 +167,4 @@ def test_programs_of_a_task_that_no_network_calls_any_more_are_left_out(work, ex
         write_raw(work, phase, 0, task_name(99))
     data = exported()
     assert task_name(99) not in data.tasks["task"]
-    assert data.about["dropped"]["of a task that no network calls"] > 0
+    assert data.metadata["dropped"]["of a task that no network calls"] > 0

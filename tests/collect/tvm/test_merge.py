@@ -73,7 +73,7 @@ def test_another_processor_adds_latencies_of_the_same_programs(work, later, tmp_
     data = read_programs(tmp_path / "root")
     assert len(data.programs) == len(before.programs)
     assert len(data.latencies) == len(before.latencies) + 9
-    assert len(data.about["devices"]) == 6 and XEON in data.about["hardware"]
+    assert len(data.metadata["devices"]) == 6 and XEON in data.metadata["hardware"]
     pairs = data.latencies.filter(pl.col("device") >= 3).join(
         data.latencies.filter(pl.col("device") < 3).with_columns(pl.col("device") + 3),
         on=["program", "device"],

@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import nn
 
-from lib.programs.calibrate.fit import SHIFTS, best_factor, error_of, parts_of
-from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
+from lib.programs.calibrate.tuning import (
+    SHIFTS,
+    Source,
+    best_factor,
+    error_of,
+    parts_of,
+    tuned,
+    tuned_by_cmd,
+)
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
 from lib.programs.settings import ProgramCollection

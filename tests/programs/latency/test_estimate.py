@@ -28,7 +28,7 @@ def found(tmp_path):
 
 
 def test_a_network_runs_the_program_of_each_task_that_is_predicted_fastest(found):
-    assert found.chosen.tolist() == [1, 5, 6]
+    assert found.fastest.tolist() == [1, 5, 6]
     assert found.timeline.seconds == pytest.approx(2 * 2e-3 + 7e-3 + 1e-3)
     assert [run.node for run in found.timeline.runs] == [0, 1, 2, 3]
     assert found.latency == pytest.approx((9.6e-3, 13.2e-3, 18e-3))
