@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from lib.files.artifacts import write_json
-from lib.models.segments import reproduce
+from lib.report import reproduce
 from lib.settings import described
 from tests.builders import COLLECTION
 from tests.commands import call
