@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.tpugraphs.dataset import Dataset, write_dataset
+from lib.tpugraphs.dataset import FILE, Dataset, dataset_text
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
@@ -92,6 +92,12 @@ def write_collection(
                 graph.config_runtime[:] = 0
             write_layout(folder / split / f"{graph.name}.npz", graph)
     write_dataset(root, OWN)
+
+
+def write_dataset(root: Path, dataset: Dataset) -> None:
+    """Write ``dataset.json`` into a root."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / FILE).write_text(dataset_text(dataset))
 
 
 def matrix_features(shapes: np.ndarray) -> np.ndarray:

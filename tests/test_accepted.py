@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from lib.scoring.submission import read_ids
-from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
 from tests.builders import COLLECTION
 from tests.stages import REPOSITORY, TINY_FLAGS, run_stage
-from tests.synthetic import layout_graph
+from tests.synthetic import layout_graph, write_dataset
 from tests.tpugraphs.builders import members, npy, rezip
 
 RAW = Path("npz/layout/xla/default")

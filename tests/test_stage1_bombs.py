@@ -8,11 +8,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_layout
 from tests.interpreter import python
 from tests.stages import LONGEST, REPOSITORY, command, environment
-from tests.synthetic import layout_graph
+from tests.synthetic import layout_graph, write_dataset
 from tests.tpugraphs.builders import header, members, npy
 
 ALLOWED = 7 * 10**8  # bytes

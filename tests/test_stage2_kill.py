@@ -10,12 +10,11 @@ import pytest
 
 from lib.files import tensor_file
 from lib.files.artifacts import read_json
-from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
 from tests import kernels, killing
 from tests.builders import COLLECTION
 from tests.killing import WEIGHTS, assert_same_training
-from tests.synthetic import OWN, layout_graph
+from tests.synthetic import OWN, layout_graph, write_dataset
 
 KILLS = 6  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half

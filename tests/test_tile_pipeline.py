@@ -13,9 +13,10 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.scoring.scores import SCHEMA
-from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
 from tests.stages import SCRIPTS, make, run_make, stages_in
+from tests.synthetic import write_dataset
 from tests.tpugraphs.builders import members, rezip
 
 COUNTS = (10, 12, 25, 40, 80, 300, 1200, 5000)

@@ -40,7 +40,7 @@ def compress(
             worked out before nodes are left out.
 
     Raises:
-        DataError: if the graph has no configurations, or one of them cannot be believed.
+        DataError: if the graph has no configurations, or one of them is impossible.
         AssertionError: if the configurations could not be recovered exactly (a defect).
     """
     check_measured(path or raw.name, raw)

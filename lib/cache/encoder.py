@@ -92,7 +92,11 @@ class _Encoder:
             if block.dtype != np.float32:
                 block = layout_codes(self.path, block).astype(np.float32)
             numbers = self._encode(np.ascontiguousarray(block).reshape(-1, WIDTH))
-            self._widen(smallest_type(len(self.numbers)))
+            dtype = smallest_type(len(self.numbers))
+            if self.cells.dtype != dtype:
+                wider: np.ndarray = np.empty(self.cells.shape, dtype)
+                wider[: self.done] = self.cells[: self.done]
+                self.cells = wider
             self.cells[self.done : self.done + len(block)] = numbers.reshape(len(block), nodes)
             self.done += len(block)
 
@@ -165,12 +169,6 @@ class _Encoder:
         self.slots = np.zeros(1 << min(MAX_SLOTS, max(MIN_SLOTS, bits)), np.int64)
         # Backwards, so that of two triples with one slot the earlier, likely commoner, has it.
         self.slots[_slots(self.hashes, len(self.slots))[::-1]] = np.arange(count)[::-1]
-
-    def _widen(self, dtype: type) -> None:
-        if self.cells.dtype != dtype:
-            wider: np.ndarray = np.empty(self.cells.shape, dtype)
-            wider[: self.done] = self.cells[: self.done]
-            self.cells = wider
 
 
 def _hashes(digits: np.ndarray) -> np.ndarray:

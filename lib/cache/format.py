@@ -2,7 +2,7 @@
 
 ``graphs.parquet`` has a row per graph; all else are flat arrays that it points into. An offset
 counts entries along the flat array's first axis. Which arrays there are depends on the kind of
-collection; the manifest lists them, and so tells the kind.
+collection; the manifest lists them, and so shows the kind.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TILE_ARRAYS: Arrays = {
 
 @dataclass(frozen=True)
 class CacheFormat:
-    """How graphs of one kind are kept: their arrays, and the class that knows them.
+    """The arrays that graphs of one kind are kept in, and the class that reads and writes them.
 
     The class has ``packed()``, which returns the arrays of a graph and further columns of its
     row, and ``unpacked(row, arrays)``, the way back.
@@ -66,7 +66,7 @@ LAYOUT, TILE = CacheFormat(LAYOUT_ARRAYS, CachedGraph), CacheFormat(TILE_ARRAYS,
 
 
 def format_of(kind: str) -> CacheFormat:
-    """How graphs of a kind of collections are kept."""
+    """Return the format in which graphs of a kind of collections are kept."""
     return named(SYSTEMS[kind].cache)
 
 

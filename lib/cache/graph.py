@@ -10,7 +10,7 @@ import numpy as np
 
 from lib.tpugraphs.dataset import EVEN, SAME, UNLABELLED
 
-EFFECTS = ("effects", "effect_sizes", "effect_feat", "happens")  # fields that tell of them
+EFFECTS = ("effects", "effect_sizes", "effect_feat", "happens")  # fields that describe them
 ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned
 
 
@@ -59,12 +59,12 @@ class CachedGraph:
 
     @property
     def labelled(self) -> bool:
-        """Whether the runtimes are known."""
+        """Return whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
 
     @property
     def nothing_to_rank(self) -> str:
-        """Why nothing can be ranked in it, in words; empty if something can."""
+        """Return why nothing can be ranked in it, in words; empty if something can."""
         if not self.labelled:
             return UNLABELLED
         if len(self.runtime) == 1:
@@ -81,7 +81,7 @@ class CachedGraph:
 
     @property
     def compilers_own(self) -> int | None:
-        """Which of the source file's configurations sets no layout, the first of equals.
+        """Return the source file's configuration that sets no layout, the first of equals.
 
         It is what the compiler does by itself; ``None`` if none of them leaves all to it.
         """

@@ -19,7 +19,7 @@ class CachedKernel:
 
     Nothing is pruned, for a configuration tiles the kernel and not single nodes; and equal rows
     stay apart, for the paper removes duplicates of layout collections only (section 2.2.2), and
-    a kernel is measured by the runtimes of the very configurations that are chosen.
+    a kernel is measured by the runtimes of the very configurations that are picked.
 
     Attributes:
         name: the kernel's name.
@@ -58,12 +58,12 @@ class CachedKernel:
 
     @property
     def labelled(self) -> bool:
-        """Whether the runtimes are known."""
+        """Return whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
 
     @property
     def nothing_to_rank(self) -> str:
-        """Why nothing can be ranked in it, in words; empty if something can."""
+        """Return why nothing can be ranked in it, in words; empty if something can."""
         if not self.labelled:
             return UNLABELLED
         target = self.target
@@ -90,7 +90,7 @@ class CachedKernel:
 
     @property
     def compilers_own(self) -> int | None:
-        """Which configuration is the compiler's default: the first that took its normalizer.
+        """Return the compiler's default configuration: the first that took its normalizer.
 
         In every file that we have that is the first of all; ``None`` if the runtimes or the
         normalizers are unknown, or none agrees.

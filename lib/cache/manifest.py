@@ -1,4 +1,4 @@
-"""The manifest of a cache: what it was made from, and how long its arrays are."""
+"""The manifest of a cache: its sources, and how long its arrays are."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def holds_the_same(old: Path, new: Path) -> bool:
 
 
 def advice(folder: Path) -> str:
-    """How to get the cache in ``folder`` anew."""
+    """Return the advice how to get the cache in ``folder`` anew."""
     collection, hops = folder.parent.name, folder.name.partition("-")[2]
     flag, variable = (f" --hops {hops}", f" HOPS={hops}") if hops else ("", "")
     return (

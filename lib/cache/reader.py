@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.tpugraphs.dataset import LEARNING
 
-# Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
+# Columns of the table that are text; all others are integers: offsets, counts and sizes.
 TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
 COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
@@ -37,9 +36,14 @@ class Cache:
         self.manifest = read_manifest(folder)
         self.form = format_with(self.manifest["entries"])
         self.table = read_table(folder)
-        for array in self.form.arrays:
-            check_size(folder / f"{array}.bin", self._bytes_of(array))
-        self.arrays = {name: self._mapped(name) for name in self.form.arrays}
+        self.arrays = {}
+        for name, (dtype, entry, _) in self.form.arrays.items():
+            path, shape = folder / f"{name}.bin", (self.manifest["entries"][name], *entry)
+            check_size(path, math.prod(shape) * np.dtype(dtype).itemsize)
+            if shape[0]:
+                self.arrays[name] = np.memmap(path, dtype, "r", shape=shape)
+            else:  # a file without bytes cannot be mapped
+                self.arrays[name] = np.empty(shape, dtype)
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 
     @property
@@ -64,29 +68,17 @@ class Cache:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many configurations each graph's source file has."""
+        """Return the number of configurations in each graph's source file."""
         return original_configurations(self.table)
 
     def graph(self, name: str) -> CachedGraph:
         """One graph, its arrays read-only views of the mapped files."""
         row = self.rows[name]
-        arrays = {name: self._part(row, name) for name in self.form.arrays}
+        arrays = {}
+        for name, (_, _, count) in self.form.arrays.items():
+            start = row[f"{name}_offset"]
+            arrays[name] = self.arrays[name][start : start + row[count]]
         return self.form.graph.unpacked(row, arrays)
-
-    def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
-        start = row[f"{name}_offset"]
-        return self.arrays[name][start : start + row[self.form.arrays[name][2]]]
-
-    def _bytes_of(self, name: str) -> int:
-        dtype, shape, _ = self.form.arrays[name]
-        return self.manifest["entries"][name] * math.prod(shape) * np.dtype(dtype).itemsize
-
-    def _mapped(self, name: str) -> np.ndarray:
-        dtype, shape, _ = self.form.arrays[name]
-        entries = self.manifest["entries"][name]
-        if not entries:
-            return np.empty((0, *shape), dtype)
-        return np.memmap(self.folder / f"{name}.bin", dtype, "r", shape=(entries, *shape))
 
 
 def read_table(folder: Path) -> pl.DataFrame:
@@ -106,7 +98,7 @@ def read_table(folder: Path) -> pl.DataFrame:
 
 
 def original_configurations(table: pl.DataFrame) -> dict[str, int]:
-    """How many configurations each graph's source file has, by graph.
+    """Return the number of configurations in each graph's source file, by graph.
 
     Kernels keep every configuration, so that their table has one number of them.
     """

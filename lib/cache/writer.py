@@ -39,10 +39,10 @@ class CacheWriter:
         self.offsets = dict.fromkeys(self.arrays, 0)
         self._checksums = dict.fromkeys(self.arrays, 0)  # CRC-32 of what was appended
 
-    def add(self, graph: CachedGraph, about: Mapping[str, Any]) -> None:
-        """Append ``graph``; ``about`` adds columns to its row (sizes before, fingerprint)."""
-        arrays, columns = graph.packed()
-        row: dict[str, Any] = {"graph": graph.name, "split": graph.split, **columns}
+    def add(self, graph: CachedGraph, columns: Mapping[str, Any]) -> None:
+        """Append ``graph``; ``columns`` are added to its row (sizes before, fingerprint)."""
+        arrays, packed = graph.packed()
+        row: dict[str, Any] = {"graph": graph.name, "split": graph.split, **packed}
         for name, (dtype, shape, count) in self.arrays.items():
             values: np.ndarray = np.ascontiguousarray(arrays[name], dtype)
             if values.shape[1:] != shape:
@@ -52,7 +52,7 @@ class CacheWriter:
             self._append(name, values.data)
             row[f"{name}_offset"], row[count] = self.offsets[name], len(values)
             self.offsets[name] += len(values)
-        self.rows.append({**row, **about})
+        self.rows.append({**row, **columns})
 
     def extend(self, folder: Path, rows: Iterable[Mapping[str, Any]], prefix: str = "") -> None:
         """Append the graphs that another writer, now closed, put into ``folder``.
@@ -76,7 +76,7 @@ class CacheWriter:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """What the block adds is taken back if it raises."""
+        """Take back what the block adds if it raises."""
         rows, offsets = len(self.rows), dict(self.offsets)
         sizes = {name: file.tell() for name, file in self.files.items()}
         checksums = dict(self._checksums)

@@ -28,15 +28,15 @@ TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers ne
 
 @contextmanager
 def atomic_file(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds.
+    """Yield a temporary path; rename it to ``path`` if the block succeeds.
 
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
     final name on missing bytes. On an exception the temporary file is removed; what a killed
     writer of the same file left is removed too. Of two that write it at once the last one wins.
 
     Raises:
-        OSError: it cannot be written (full disk, no permission, a folder has its name), about
-            ``path``.
+        OSError: it cannot be written (full disk, no permission, a folder has its name);
+            it names ``path``.
     """
     path = Path(path)
     _free_place(path)
@@ -44,14 +44,17 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     remove_leftovers(path)
     temporary = _unfinished(path.parent, path)
     try:
-        with told_of(path, temporary):
+        with named_in_errors(path, temporary):
             temporary.touch()
             with being_written(temporary):
                 yield temporary
                 # Once more, for some libraries put another file in its place.
                 with being_written(temporary), open(temporary, "rb+") as file:
                     os.fsync(file.fileno())
-                    temporary.chmod(0o666 & ~_umask())
+                    # The process's mask decides: some libraries make files for their owner alone.
+                    mask = os.umask(0)
+                    os.umask(mask)
+                    temporary.chmod(0o666 & ~mask)
                     os.replace(temporary, path)
     finally:
         with suppress(OSError):
@@ -80,7 +83,7 @@ def check_place(path: Path | str) -> None:
     there."""
     path = Path(path)
     probe = _unfinished(_free_place(path), path)
-    with told_of(path, probe):
+    with named_in_errors(path, probe):
         probe.touch()
         probe.unlink()
 
@@ -108,7 +111,7 @@ def _unfinished(folder: Path, path: Path) -> Path:
 def atomic_folder(
     path: Path | str, same: Callable[[Path, Path], bool] | None = None
 ) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``; it takes the place of ``path`` on success.
+    """Yield a temporary folder, which takes the place of ``path`` on success.
 
     A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
     between the two renames leaves no ``path`` at all, which a rerun mends.
@@ -119,8 +122,8 @@ def atomic_folder(
             stay: whoever reads it then is not disturbed.
 
     Raises:
-        OSError: it cannot be written (full disk, no permission, a file has its name), about
-            ``path``.
+        OSError: it cannot be written (full disk, no permission, a file has its name); it
+            names ``path``.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +134,7 @@ def atomic_folder(
     temporary = path.parent / f"{TEMPORARY}{token}-{path.name}"
     old = path.parent / f"{TEMPORARY}{token}-old-{path.name}"
     try:
-        with told_of(path, temporary):
+        with named_in_errors(path, temporary):
             temporary.mkdir()
             with being_written(temporary):
                 yield temporary
@@ -146,11 +149,11 @@ def atomic_folder(
 
 
 @contextmanager
-def told_of(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """An OSError about no file, or about an unfinished artifact, names ``path`` instead; and so
-    does a DataError, without its advice: to make again what is being made cannot help.
+def named_in_errors(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let an OSError that names no file, or an unfinished artifact, name ``path`` instead; and so
+    a DataError, without its advice: to make again what is being made cannot help.
 
-    One about another file (something that is read on the way) keeps that file's name.
+    One that names another file (something that is read on the way) stays as it is.
     """
     try:
         yield
@@ -168,7 +171,8 @@ def told_of(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def remove_leftovers(path: Path | str) -> None:
-    """Delete what killed runs, and no living one, left beside ``path`` under temporary names."""
+    """Delete what killed runs, and no living one, left in the folder of ``path`` under temporary
+    names."""
     path = Path(path)
     token = "[0-9a-f]" * 12
     for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
@@ -186,13 +190,6 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _umask() -> int:
-    """The process's mask: some libraries make files that only their owner can read."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: Path | str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Command lines: flags are taken as they are written, and a wrong one is told in one line."""
+"""Command lines: flags are taken as they are written, and a wrong one is an error of one line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lib.files.errors import UserError
 class Parser(argparse.ArgumentParser):
     """A parser that raises a :class:`UserError` where argparse prints its usage and exits."""
 
-    def __init__(self, **about: Any):
+    def __init__(self, **options: Any):
         if spec := sys.modules["__main__"].__spec__:  # run by -m: the file's name cannot be typed
-            about = {"prog": f"python -m {spec.name.removesuffix('.__main__')}", **about}
+            options = {"prog": f"python -m {spec.name.removesuffix('.__main__')}", **options}
         # A shortened `--mod` would choose another folder than Make, which reads whole names.
-        super().__init__(**about, allow_abbrev=False)
+        super().__init__(**options, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        """Tell what is wrong with a flag in one line, as every other error is told."""
+        """Raise what is wrong with a flag as an error of one line."""
         raise UserError(f"{message}; {self.prog} --help names the flags")
 
 

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, told in one line.
+"""Errors that a user can mend, in one line.
 
 Every stage runs inside :func:`one_line_errors`: a :class:`UserError`, and what the operating
 system refuses (a full or read-only disk, a folder where a file is to be, memory), becomes one line
@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lib import INTERRUPTED, INTERRUPTED_CODE
+from lib.files.terminal import printable
 
 NO_MEMORY = re.compile(
     "failed to map segment|cannot allocate memory|can't allocate memory|bad_alloc"
@@ -28,7 +29,7 @@ class UserError(Exception):
 
 
 class DataError(UserError):
-    """A file that cannot be believed.
+    """A file with something wrong in it.
 
     Args:
         path: the file.
@@ -65,7 +66,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def exit_because_of(error: BaseException) -> None:
-    """End the process with one line if a user can do something about ``error``."""
+    """End the process with one line if ``error`` is one that a user can mend."""
     if isinstance(error, BrokenPipeError):  # who read our output (head, less) has seen enough
         _drop_output()
         sys.exit(141)
@@ -84,26 +85,21 @@ def _print(line: str) -> None:
 
 
 def _is_want_of_memory(error: BaseException) -> bool:
-    """Whether a library says that it got no memory, in words of its own."""
+    """Return whether a library says that it got no memory, in words of its own."""
     return isinstance(error, ImportError | RuntimeError) and bool(NO_MEMORY.search(str(error)))
 
 
 def in_one_line(error: BaseException) -> str:
-    """What went wrong, without line breaks and what else terminals act on instead of showing it."""
-    text = " ".join(_in_words(error).split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _in_words(error: BaseException) -> str:
-    """Of an OSError the file and the reason, without its number."""
+    """Return what went wrong, without line breaks and what else terminals act on instead of showing
+    it; of an OSError the file and the reason, without its number."""
     if isinstance(error, MemoryError) or _is_want_of_memory(error):
-        return f"out of memory{f': {error}' if str(error) else ''}"
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error) or type(error).__name__
-    names = [
-        os.fsdecode(n) for n in (error.filename, error.filename2) if isinstance(n, str | bytes)
-    ]
-    return ": ".join([*names, error.strerror])
+        text = f"out of memory{f': {error}' if str(error) else ''}"
+    elif isinstance(error, OSError) and error.strerror is not None:
+        names = (n for n in (error.filename, error.filename2) if isinstance(n, str | bytes))
+        text = ": ".join([*map(os.fsdecode, names), error.strerror])
+    else:
+        text = str(error) or type(error).__name__
+    return printable(" ".join(text.split()))
 
 
 def _check_words(words: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Who is writing: the kernel's locks on what a process writes.
+"""The kernel's locks on what a process writes.
 
 Two runs of one stage in one folder of outputs would clear away and write over each other's
 unfinished files. The second waits until the first has ended; and what is cleared away as left over
@@ -55,8 +55,12 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             if not _try_lock(descriptor, fcntl.LOCK_EX):
-                if not waited:
-                    print(_whom(descriptor, artifact), file=sys.stderr, flush=True)
+                if not waited:  # say for whom, as the holder of the lock has written into its file
+                    holder = os.pread(descriptor, 100, 0).decode(errors="replace")
+                    process, _, since = holder.partition(" ")
+                    who = f"process {process} has been writing it since {since}"
+                    text = f"{artifact}: {who if since else 'it is being written'}"
+                    print(f"{text}; waiting for that to end", file=sys.stderr, flush=True)
                 waited = True
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, path):
@@ -68,13 +72,6 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
             os.close(descriptor)
             raise
         os.close(descriptor)  # its holder has removed the file, and the next one makes another
-
-
-def _whom(descriptor: int, artifact: Path) -> str:
-    """Whom this process waits for: what the holder of a lock has written into its file."""
-    process, _, since = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
-    who = f"process {process} has been writing it since {since}" if since else "it is being written"
-    return f"{artifact}: {who}; waiting for that to end"
 
 
 @contextmanager
@@ -89,7 +86,7 @@ def being_written(path: Path) -> Iterator[None]:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether an unfinished file or folder is marked by :func:`being_written`."""
+    """Return whether an unfinished file or folder is marked by :func:`being_written`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -101,7 +98,7 @@ def is_being_written(path: Path) -> bool:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Whether the lock is had; also true where the file system has none."""
+    """Return whether the lock is had; also true where the file system has none."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

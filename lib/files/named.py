@@ -1,7 +1,7 @@
-"""What systems and settings name: ``module:object``, imported when it is asked for.
+"""Objects that systems and settings name, ``module:object``, imported when they are needed.
 
-A table of such names imports none of what it lists. So a program runs only what it uses, and what
-it was made from (:mod:`lib.runs.code`) can be told apart from what it was not.
+A table of such names imports none of what it lists. So a program runs only what it uses, and
+:mod:`lib.runs.code` finds what results were made from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def named(place: str) -> Any:
-    """The object of a module, such as ``lib.models.tgraph_plus.network:TGraphPlus``."""
+    """Return the object of a module, such as ``lib.models.tgraph_plus.network:TGraphPlus``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

@@ -100,21 +100,21 @@ def _check_types(path: Path, schema: pl.Schema, columns: Mapping[str, str], advi
 def _check_size(path: Path, advice: str) -> None:
     """Raise a DataError if the table would take far more memory than its file has bytes.
 
-    The footer tells how many values and bytes there are. (No more rows are read than it tells.)
+    The footer says how many values and bytes there are. (No more rows are read than it says.)
     """
     import pyarrow.parquet  # late: it takes a tenth of a second, and some commands read no table
 
     try:
-        about, size = pyarrow.parquet.read_metadata(path), path.stat().st_size
+        metadata, size = pyarrow.parquet.read_metadata(path), path.stat().st_size
         taken = 0
-        for group in map(about.row_group, range(about.num_row_groups)):
-            for chunk in map(group.column, range(about.num_columns)):
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for chunk in map(group.column, range(metadata.num_columns)):
                 values = max(chunk.num_values, group.num_rows)
                 taken += max(values * CELL_BYTES, chunk.total_uncompressed_size)
     except (OSError, ValueError, pyarrow.ArrowException) as error:  # damaged names are ValueErrors
         raise _unreadable(path, error, advice) from None
     if taken > max(SMALL, MOST_TIMES * size):
-        sizes = f"{about.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
+        sizes = f"{metadata.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
         raise DataError(path, "size", sizes, f"at most {MOST_TIMES} times the file's; {advice}")
 
 

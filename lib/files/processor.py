@@ -1,4 +1,4 @@
-"""Which processor this is, and what it can do: measurements of two of them are never mixed."""
+"""This machine's processor, and what it can do: measurements of two of them are never mixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a long run has come, in whole lines: folds run side by side, and logs are read later."""
+"""Progress of long runs, in whole lines: folds run side by side, and logs are read later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lines:
     def __init__(self, what: str, total: int, unit: str):
         self.what, self.total, self.unit, self.text = what, total, unit, ""
         self.pause = WATCHED if sys.stdout.isatty() else LOGGED
-        self._first: tuple[float, int] | None = None  # when it was asked first, and what was done
+        self._first: tuple[float, int] | None = None  # time of the first call, and what was done
         self._shown_at = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Lines:
         self._shown_at = now
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The same items; each is a part, done when the next one is asked for."""
+        """Yield the same items; each is a part, done when the next one is taken."""
         for done, item in enumerate(items, start=1):
             yield item
             self.at(done)

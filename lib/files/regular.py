@@ -30,7 +30,7 @@ def open_regular(path: Path | str) -> io.BufferedReader:
     """
     try:
         _check_regular(path, Path(path).stat())  # so that no device is opened, which may act on it
-        file = _File(path, opener=_opened_without_waiting)
+        file = _File(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     except OSError as error:
         raise unreadable(path, error) from None
     try:
@@ -66,7 +66,7 @@ def check_regular(path: Path | str) -> None:
 
 
 def unreadable(path: Path | str, error: OSError) -> UnreadableError:
-    """What to raise of a file instead of an error of the operating system."""
+    """Return what to raise of a file instead of an error of the operating system."""
     return UnreadableError(path, "file", error.strerror or error, "a readable file")
 
 
@@ -84,10 +84,6 @@ class _File(io.FileIO):
             return super().readall()
         except OSError as error:
             raise unreadable(self.name, error) from None
-
-
-def _opened_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check_regular(path: Path | str, status: os.stat_result) -> None:

@@ -9,7 +9,7 @@ from lib.files.artifacts import read_json
 from lib.files.schema import expect
 
 AGAIN = "delete it, and train again (02_train.py)"
-# The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is about.
+# The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is of.
 SPLIT_OF = {"training": "train", "validation": "valid", "test": "test"}
 SETTINGS = {
     "collection?": str,

@@ -1,4 +1,4 @@
-"""What a JSON document must look like before it is believed."""
+"""Checks of a JSON document against a schema."""
 
 from __future__ import annotations
 
@@ -45,13 +45,15 @@ def expect(document: Any, schema: Any, path: Path | str, field: str = "", advice
 def _parts(
     document: Any, schema: Any, path: Path | str, field: str, advice: str
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Where each part of a list or an object stands, the part, and its schema."""
+    """Yield the place of each part of a list or an object, the part, and its schema."""
     if isinstance(schema, list):
         yield from ((f"{field}[{index}]", value, schema[0]) for index, value in enumerate(document))
     elif isinstance(schema, dict) and schema.keys() & {str, int}:
         ((kind, part),) = schema.items()
         for key, value in document.items():
-            if not _is_key(key, kind):
+            whole = key.isascii() and key.isdecimal()
+            text = not any("\ud800" <= character <= "\udfff" for character in key)
+            if not (whole if kind is int else text):  # half a character cannot be written
                 raise _error(path, field, f"the key {key!r}", NAMES[kind], advice)
             yield _below(field, key), value, part
     elif isinstance(schema, dict):
@@ -77,13 +79,6 @@ def _is(value: Any, schema: Any) -> bool:
         except OverflowError:  # an integer of hundreds of digits
             return False
     return type(value) is schema  # true is no number
-
-
-def _is_key(key: str, kind: type) -> bool:
-    """Whether a key is a whole number, or text that can be written (no half a character)."""
-    if kind is int:
-        return key.isascii() and key.isdecimal()
-    return not any("\ud800" <= character <= "\udfff" for character in key)
 
 
 def _below(field: str, key: str) -> str:

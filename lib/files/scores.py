@@ -91,7 +91,7 @@ def mean_scores(
 def check_graphs(path: Path, scores: pl.DataFrame, expected: Mapping[str, Iterable[str]]) -> None:
     """Raise a :class:`DataError` unless each split has the graphs that are ``expected`` of it.
 
-    Training graphs may be absent, for they are scored only if that is asked for.
+    Training graphs may be absent, for they are scored only with ``score_training``.
     """
     parts = scores.select("split", "graph").unique().group_by("split").agg("graph")
     there = {split: set(graphs) for split, graphs in parts.iter_rows()}

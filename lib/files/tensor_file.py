@@ -17,21 +17,21 @@ from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.regular import check_regular
 
-KEY = "about"  # of the file's metadata: a JSON object, whose "about" describes the tensors
+KEY = "about"  # of the file's metadata, and of the JSON object there: what describes the tensors
 EXPECTED = "a file written by 02_train.py; delete it, and train again"
 
 
-def save(path: Path | str, tensors: Mapping[str, torch.Tensor], about: Any) -> None:
+def save(path: Path | str, tensors: Mapping[str, torch.Tensor], metadata: Any) -> None:
     """Write named tensors and a JSON-serializable description to one file.
 
     Args:
         path: the ``.safetensors`` file.
         tensors: any device and dtype; stored contiguous, from the CPU.
-        about: what a reader must know beside the tensors (settings, epoch, scores).
+        metadata: what a reader must know in addition to the tensors (settings, epoch, scores).
     """
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    about = json.loads(json.dumps(about))  # keys become text, so that their order is always one
-    content = to_bytes(plain, metadata={KEY: json.dumps({"about": about}, sort_keys=True)})
+    metadata = json.loads(json.dumps(metadata))  # keys become text, which has one order
+    content = to_bytes(plain, metadata={KEY: json.dumps({KEY: metadata}, sort_keys=True)})
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
 
@@ -43,14 +43,14 @@ def load(path: Path | str) -> tuple[dict[str, torch.Tensor], Any]:
         DataError: if the file is missing, damaged or not such a file.
     """
     with _opened(path) as file:
-        about = _description(file)
-        return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+        metadata = _metadata(file)
+        return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
 
 
-def read_about(path: Path | str) -> Any:
+def read_metadata(path: Path | str) -> Any:
     """Return a file's description without reading its tensors; raises as :func:`load`."""
     with _opened(path) as file:
-        return _description(file)
+        return _metadata(file)
 
 
 def load_into(network: nn.Module, path: Path | str, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -90,8 +90,8 @@ def _opened(path: Path | str) -> Iterator[safe_open]:
         raise DataError(path, "checkpoint", error, EXPECTED) from None
 
 
-def _description(file: safe_open) -> Any:
-    return json.loads((file.metadata() or {})[KEY])["about"]
+def _metadata(file: safe_open) -> Any:
+    return json.loads((file.metadata() or {})[KEY])[KEY]
 
 
 def _kind(tensor: torch.Tensor) -> str:

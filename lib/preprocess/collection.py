@@ -6,12 +6,14 @@ ends the stage, with nothing written.
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,13 @@ from lib.files.errors import DataError, UserError
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
 from lib.preprocess.stage import Graphs, preprocess_of
-from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
 TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
 TASKS = 8  # of a worker, at least
-MOST_JOBS = 1024  # processes, however many are asked for
+MOST_JOBS = 1024  # processes, however many --jobs names
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A bad file that was left out, and what is bad about it."""
+    """A bad file that was left out, and what is wrong with it."""
 
     file: RawFile
     error: DataError
@@ -56,7 +57,7 @@ class Skipped:
         return " ".join(str(self.error).split())
 
     def entry(self) -> dict[str, str]:
-        """What the manifest says of it, the same wherever the data root is."""
+        """Return its entry in the manifest, the same wherever the data root is."""
         _, key, actual, expected = self.error.args
         why = f"{key}: found {actual}, expected {expected}"
         return {"split": self.file.split, "file": self.file.path.name, "why": why}
@@ -93,7 +94,7 @@ def write_cache(
 
     Args:
         path, files: the folder, and what to put there, in this order.
-        settings: what the cache depends on beside the files.
+        settings: what the cache depends on, in addition to the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
         check: is called once all files are read; if it raises, nothing is written.
@@ -108,34 +109,25 @@ def write_cache(
         UnreadableError: if a file cannot be read: missing, no permission, a failing disk. That
             is nothing of its content, so that it ends the stage also with ``keep_going``: a
             graph would be left out that is good once the disk is there again.
-        DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
+        DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        process = partial(
-            _process, kind, graphs or preprocess_of(kind).graphs, settings, keep_going
-        )
-        skipped = _preprocess(writer, files, process, jobs)
+        graphs = graphs or preprocess_of(kind).graphs
+        process = partial(_process, kind, graphs, settings, keep_going)
+        parts = writer.folder / "parts"  # what the workers write
+        parts.mkdir()
+        tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
+        with closing(_process_all(tasks, process, parts, jobs)) as results:
+            gathered = _gather(writer, tasks, results, parts)
+            lines = Lines("preprocess", len(files), "graph")
+            skipped = [outcome for outcome in lines.over(gathered) if outcome]
+        parts.rmdir()
         if skipped and not writer.rows:
             raise skipped[0].error
         check()
-        about = preprocess_of(kind).about(files[0].path)
-        writer.finish({**about, **_manifest(writer, skipped, settings)})
+        metadata = preprocess_of(kind).metadata(files[0].path)
+        writer.finish({**metadata, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
-
-
-def _preprocess(
-    writer: CacheWriter, files: list[RawFile], process: Process, jobs: int
-) -> list[Skipped]:
-    """Append raw files to an unfinished cache; returns those that are left out."""
-    parts = writer.folder / "parts"  # what the workers write
-    parts.mkdir()
-    tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
-    with closing(_process_all(tasks, process, parts, jobs)) as results:
-        gathered = _gather(writer, tasks, results, parts)
-        lines = Lines("preprocess", len(files), "graph")
-        skipped = [outcome for outcome in lines.over(gathered) if outcome]
-    parts.rmdir()
-    return skipped
 
 
 def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
@@ -169,20 +161,16 @@ def _gather(
             if isinstance(result, DataError):
                 yield Skipped(file, result)
             else:
-                _check_new(file, result, seen)
+                for name in (row["graph"] for row in result):
+                    if name in seen:
+                        why = f"graph {name} is in another file too; remove one"
+                        raise UserError(f"{file.path}: {why}")
+                    seen.add(name)
                 rows += result
                 yield None
         writer.extend(parts, rows, f"{index}-")
         for name in writer.arrays:
             (parts / f"{index}-{name}.bin").unlink()
-
-
-def _check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
-    """Raise a UserError if a graph of these rows was in a file before; add them to ``seen``."""
-    for name in (row["graph"] for row in rows):
-        if name in seen:
-            raise UserError(f"{file.path}: graph {name} is in another file too; remove one")
-        seen.add(name)
 
 
 def _process_all(
@@ -202,13 +190,27 @@ def _process_all(
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
     work = (delayed(process)(task, parts / f"{index}-") for index, task in enumerate(tasks))
     try:
-        with uninterrupted_children():
+        with _uninterrupted_children():
             results = parallel(work)
         yield from results
     except BrokenProcessPool:
         raise UserError(
             "a worker was killed, most likely for want of memory; try fewer with --jobs"
         ) from None
+
+
+@contextmanager
+def _uninterrupted_children() -> Iterator[None]:
+    """Start processes in the block that are never interrupted; this one is, after it.
+
+    On Ctrl-C the terminal interrupts every process: each worker would print a traceback.
+    """
+    resource_tracker.ensure_running()  # whose start would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process(
@@ -219,40 +221,32 @@ def _process(
     task: list[RawFile],
     part: Path,
 ) -> list[Result]:
-    """Write the part of the cache that is some files'."""
+    """Write the part of the cache that is some files'; return the result of each."""
+    results: list[Result] = []
     with CacheWriter(part.parent, kind, part.name) as writer:
-        return [_process_file(writer, file, kind, graphs, settings, keep_going) for file in task]
-
-
-def _process_file(
-    writer: CacheWriter,
-    file: RawFile,
-    kind: str,
-    graphs: Graphs,
-    settings: dict[str, Any],
-    keep_going: bool,
-) -> Result:
-    first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
-    try:
-        with writer.whole():
-            for graph, before in graphs(file.path, file.split, settings):
-                writer.add(graph, {"source": file.path.name, **before})
-            fingerprint = fingerprint_files(sources, file.path.parent)
-    except MemoryError:
-        raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
-    except UnreadableError:
-        raise
-    except DataError as error:
-        if not keep_going:
-            raise
-        return error
-    return [{**row, "fingerprint": fingerprint} for row in writer.rows[first:]]
+        for file in task:
+            first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
+            try:
+                with writer.whole():
+                    for graph, before in graphs(file.path, file.split, settings):
+                        writer.add(graph, {"source": file.path.name, **before})
+                    fingerprint = fingerprint_files(sources, file.path.parent)
+            except MemoryError:
+                raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
+            except DataError as error:
+                if not keep_going or isinstance(error, UnreadableError):
+                    raise
+                results.append(error)
+            else:
+                rows = writer.rows[first:]
+                results.append([{**row, "fingerprint": fingerprint} for row in rows])
+    return results
 
 
 def _manifest(
     writer: CacheWriter, skipped: list[Skipped], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a cache says of itself; its fingerprint is of what it holds, whatever code wrote it."""
+    """Return the manifest of a cache; its fingerprint is of its content, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
     content = {"sources": sources, "arrays": writer.digits, "settings": settings}
     return {

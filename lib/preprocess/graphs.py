@@ -25,8 +25,8 @@ CELL_BYTES = 18 * 4  # float32 digits of one (configuration, node) cell in the s
 def read_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
-    """The one graph of a raw file, compressed, and its :func:`source_sizes`; raises DataError on
-    anything about the file that cannot be believed."""
+    """The one graph of a raw file, compressed, and its :func:`source_sizes`; raises DataError if
+    the file is damaged, or a value in it is impossible."""
     with open_raw(path) as (raw, chunks):
         resolve = resolver(settings.get("hardware", ""))
         graph = compress(raw, split, settings["hops"], chunks, path, resolve)
@@ -46,7 +46,7 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
         The graph, named after the file, and its configurations in chunks (r, k, 18).
 
     Raises:
-        DataError: anything about the file that cannot be believed, also from the chunks.
+        DataError: the file is damaged, or a value in it is impossible, also from the chunks.
     """
     if path.suffix == ".npz":
         with open_layout(path) as (graph, chunks):

@@ -1,4 +1,4 @@
-"""What configurations make a compiler do, by the hardware that it compiles for."""
+"""Effects of configurations on a compiler, by the hardware that it compiles for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from lib.cache.compress import Resolve
 
 
 def resolver(hardware: str) -> Resolve | None:
-    """What works it out of a whole graph; none on TPUs, where it is looked up as it is read
-    (:mod:`lib.models.prices.inputs`), for there nodes do not meddle with one another."""
+    """Return the function that finds the effects in a whole graph; none on TPUs, where they are
+    looked up when they are read (:mod:`lib.models.prices.inputs`): nodes are independent there."""
     if hardware != "cpu":
         return None
     from lib.compiler.cpu.resolved import effects_of  # what it imports takes 40 MB

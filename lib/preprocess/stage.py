@@ -17,18 +17,18 @@ Graphs = Callable[[Path, str, Mapping[str, Any]], Iterator[tuple[Any, dict[str, 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How stage 1 reads raw files.
+    """The parts of stage 1, which reads raw files.
 
     Attributes:
         graphs: (file, split, settings that the cache depends on) -> each of its graphs, and the
             columns of its row that say what it was before.
         files: file -> all the files that it stands for.
-        about: file -> what the cache's manifest says beside that of each graph.
+        metadata: file -> further fields of the cache's manifest.
     """
 
     graphs: Graphs
     files: Callable[[Path], list[Path]] = lambda file: [file]
-    about: Callable[[Path], dict[str, Any]] = lambda file: {}
+    metadata: Callable[[Path], dict[str, Any]] = lambda file: {}
 
 
 def preprocess_of(kind: str) -> Preprocess:
@@ -37,7 +37,7 @@ def preprocess_of(kind: str) -> Preprocess:
 
 
 def source_sizes(raw: LayoutGraph | TileKernel, configuration_bytes: int) -> dict[str, int]:
-    """Columns about a graph as it was: nodes, edges, configurations, and bytes in memory."""
+    """Return columns that describe a raw graph: nodes, edges, configurations, bytes in memory."""
     configurations = len(raw.config_runtime)
     arrays = raw.node_feat.nbytes + raw.edge_index.nbytes
     return {

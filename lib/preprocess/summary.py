@@ -40,7 +40,7 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
 
 
 def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
-    """Tell W&B the sizes before and after, of all graphs and, as a table, of each."""
+    """Log the sizes before and after to W&B, of all graphs and, as a table, of each."""
     totals = {"graphs": len(table)}
     names = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
     totals |= {name: int(table[name].sum()) for name in names if name in table.columns}

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 
 PREDICTOR = "predictor"  # the cost model that is trained here; the other models are TVM's own
 COST_MODELS = (PREDICTOR, "xgboost", "random")
@@ -77,7 +77,7 @@ def receive(stream: BinaryIO) -> Message | None:
     if len(head) < LENGTH or size > MOST_BYTES:
         raise DataError("message", "length", size, f"up to {MOST_BYTES} bytes")
     body = stream.read(size)
-    with believing("message", "npz", "arrays and metadata"):
+    with reading("message", "npz", "arrays and metadata"):
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         metadata = json.loads(arrays.pop("about").item())

@@ -11,10 +11,10 @@ def main() -> None:
     """Write ``<outputs>/<collection>/report.html`` anew."""
     args = settings.parser(__doc__).parse_args()
     resolved = settings.resolve(args)
-    chosen = resolved.settings
-    folder = args.outputs / chosen.results
-    path = write_report(folder, resolved.root().measurements(chosen.collection))
-    print(f"report: {chosen.results}: wrote {path}")
+    own = resolved.settings
+    folder = args.outputs / own.results
+    path = write_report(folder, resolved.root().measurements(own.collection))
+    print(f"report: {own.results}: wrote {path}")
 
 
 if __name__ == "__main__":

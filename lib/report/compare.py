@@ -50,7 +50,7 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
     a, b = read_experiment(first), read_experiment(second)
     if a.kind is not b.kind:
         raise UserError(
-            f"{a.folder} is judged by {a.kind.main.name}, {b.folder} by "
+            f"{a.folder} is measured by {a.kind.main.name}, {b.folder} by "
             f"{b.kind.main.name}: compare collections of one kind"
         )
     if not any(_in_common(a, b, section, a.kind.main.key) for section in COMPARED):
@@ -79,7 +79,7 @@ def _verdict(first: Experiment, second: Experiment, section: str) -> str:
     compared = paired(*_in_common(first, second, section, main.key), main.higher_is_better)
     gain = compared.difference.value * (1 if main.higher_is_better else -1)
     better, colour = ("B", "green") if gain > 0 else ("A", "blue")
-    says = paint("the two cannot be told apart", "bold")
+    says = paint("the two differ by no more than chance", "bold")
     if compared.sure:
         says = paint(f"{better} is better", "bold", colour)
     count = compared.difference.count
@@ -89,8 +89,8 @@ def _verdict(first: Experiment, second: Experiment, section: str) -> str:
 
 
 def _reservations(first: Experiment, second: Experiment) -> list[str]:
-    """Return what a reader should know before believing the verdict."""
-    seeds = [str(side.about.get("seed", "-")) for side in (first, second)]
+    """Return what a reader should know to weigh the verdict."""
+    seeds = [str(side.metadata.get("seed", "-")) for side in (first, second)]
     said = [
         f"one seed each ({' and '.join(seeds)}): the error is over {first.kind.item}s; what "
         "another seed changes is not in it"
@@ -141,7 +141,8 @@ def _means(first: Experiment, second: Experiment, sections: list[str]) -> str:
 
 def _settings(first: Experiment, second: Experiment) -> str:
     a, b = (
-        side.settings() | {f"version of {k}": v for k, v in side.about.get("versions", {}).items()}
+        side.settings()
+        | {f"version of {k}": v for k, v in side.metadata.get("versions", {}).items()}
         for side in (first, second)
     )
     rows = [

@@ -63,15 +63,15 @@ class Experiment:
     @property
     def collection(self) -> str:
         """Its name."""
-        return self.about.get("collection") or self.folder.name
+        return self.metadata.get("collection") or self.folder.name
 
     @property
     def kind(self) -> Measures:
         """The numbers that count for the collection."""
-        return measures_of(self.collection, self.about.get("hardware", "cpu"))
+        return measures_of(self.collection, self.metadata.get("hardware", "cpu"))
 
     @property
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Stage 4's settings, data fingerprint and versions, or else a fold's."""
         settings = self.metrics.get("settings") or next(iter(self.folds.values()), {})
         return dict(settings)
@@ -79,7 +79,7 @@ class Experiment:
     @property
     def data(self) -> str:
         """The cache's fingerprint; empty if unknown."""
-        return self.about.get("data", "")
+        return self.metadata.get("data", "")
 
     @property
     def blended(self) -> list[int]:
@@ -94,7 +94,7 @@ class Experiment:
     @property
     def blending(self) -> str:
         """The way stage 4 blended the folds; :class:`DataError` if there is no such way."""
-        method = self.about.get("blending", "mean")
+        method = self.metadata.get("blending", "mean")
         if method not in METHODS:
             path = self.folder / "metrics.json"
             raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
@@ -133,7 +133,7 @@ class Experiment:
         of_stage["train"] = next(iter(self.folds.values()), {})
         of_stage["infer"] = next((v for k, v in of_stage.items() if k.startswith("infer_")), {})
         used = {}
-        for key, value in sorted(self.about.items()):
+        for key, value in sorted(self.metadata.items()):
             owner = of_stage.get(READ_BY.get(key, "train"), {})
             if not isinstance(value, dict | list) and key not in NO_SETTINGS:
                 used[key] = owner.get(key, value)
@@ -155,7 +155,7 @@ def read_experiment(
 
     Args:
         folder: the folder.
-        metrics_file: stage 4's numbers, where they do not lie there yet.
+        metrics_file: stage 4's numbers, where they are not there yet.
         every: also the folds there that are not stage 4's, such as of a training with others.
 
     Raises:
@@ -181,7 +181,11 @@ def read_experiment(
         stages=_records(folder, cache, set(numbers) - set(folds)),
         cache=cache,
     )
-    _check_metrics(experiment)
+    expected = {str: {experiment.kind.main.key: float}}  # which graphs are ranked by
+    for name in SECTIONS:
+        advice = "delete it, and run 04_ensemble.py again"
+        path = folder / "metrics.json"
+        expect(experiment.metrics_of(name), expected, path, f"{name}.graphs", advice)
     return experiment
 
 
@@ -191,19 +195,11 @@ def _measured_by_stage_4(metrics: Mapping[str, Any]) -> list[int]:
     return sorted(map(int, next(by_fold, ())))
 
 
-def _check_metrics(experiment: Experiment) -> None:
-    """Every graph must have the number that it is ranked by."""
-    expected = {str: {experiment.kind.main.key: float}}
-    for name in SECTIONS:
-        path, metrics = experiment.folder / "metrics.json", experiment.metrics_of(name)
-        expect(metrics, expected, path, f"{name}.graphs", "delete it, and run 04_ensemble.py again")
-
-
 def _records(folder: Path, cache: Path, others: Iterable[int]) -> dict[str, dict[str, Any]]:
     """Return the records of the stages that made these results, stage 1's among them, without those
     of ``others``, which are folds.
 
-    A record only tells of a run: a record that cannot be read is left out, with a warning.
+    A record only describes a run: a record that cannot be read is left out, with a warning.
     """
     first = cache.parent / RECORDS / f"{cache.name.replace('cache', 'preprocess')}.json"
     ends = tuple(f"_{fold}" for fold in others)

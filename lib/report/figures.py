@@ -24,7 +24,7 @@ from lib.ranking.metrics import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE, NARROW = 860.0, 390.0  # points, about a pixel each on a phone
+WIDE, NARROW = 860.0, 390.0  # points, roughly a pixel each on a phone
 PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 POINTS = 1500  # of a cloud; more would only make the file larger
@@ -176,7 +176,8 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
         runtimes: (c,) measured, in nanoseconds.
         name: the graph's.
     """
-    unit, divisor = time_unit(float(np.median(runtimes)))
+    median, units = np.median(runtimes), (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
+    unit, divisor = next((unit for unit in units if median >= unit[1]), ("ns", 1.0))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
     shown = np.array(evenly(len(order), POINTS))
@@ -205,14 +206,6 @@ def ranked(metrics: Mapping[str, Mapping[str, float]], main: Metric) -> list[str
     return sorted(metrics, key=lambda name: (sign * metrics[name][main.key], name))
 
 
-def time_unit(nanoseconds: float) -> tuple[str, float]:
-    """Return the unit that a runtime is read in, and how many nanoseconds it has."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return unit, size
-    return "ns", 1.0
-
-
 def evenly(count: int, most: int) -> list[int]:
     """Return places from 0 to ``count`` - 1, evenly spaced if there are more than ``most``."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist()
@@ -227,7 +220,7 @@ def use_logarithm(axes: Axes, axis: str, values: Sequence[float] | np.ndarray) -
 
 
 def label_ticks(axes: Axes) -> None:
-    """Give both axes about five ticks, labelled by few digits."""
+    """Give both axes five ticks or so, labelled by few digits."""
     for axis in (axes.xaxis, axes.yaxis):
         if axis.get_scale() == "linear":
             axes.locator_params(axis=axis.axis_name, nbins=5)

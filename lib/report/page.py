@@ -160,7 +160,7 @@ def against_baseline(experiment: Experiment, section: str) -> Paired | None:
 
 
 def verdict(experiment: Experiment) -> str:
-    """Return the headline: a sentence about the section that counts most."""
+    """Return the headline: a sentence on the section that counts most."""
     kind, section = experiment.kind, experiment.headline
     if not section:
         return "Nothing was measured against known runtimes"
@@ -169,7 +169,7 @@ def verdict(experiment: Experiment) -> str:
         average = experiment.mean(section, kind.main.key)
         return f"{kind.main.name} of {with_error(kind.main, average)} on {average.count} {programs}"
     if not compared.sure:
-        return f"On {programs}, the network and the {kind.baseline.name} cannot be told apart"
+        return f"On {programs}, network and {kind.baseline.name} differ by no more than chance"
     gain = compared.difference.value * (1 if kind.main.higher_is_better else -1)
     verb = "ranks" if kind.ordered else "predicts"
     size = kind.main.text(abs(compared.difference.value))

@@ -1,10 +1,10 @@
-"""The tables of the papers: ours over seeds, by the stages that a user runs, beside the papers'.
+"""The tables of the papers: ours over seeds, by the stages that a user runs, next to the papers'.
 
 Runs    make all COLLECTION=... MODEL=... EXPERIMENT=paper-... SEED=... for each row, collection
         and seed of a table; make knows what is made already. Make's variables come from the
         environment, where make puts those that it was given. Flags in ARGS beat the paper's
         recipe, and what makes a row beats them
-Reads   papers.toml beside this file, and <outputs>/<experiment>/metrics.json
+Reads   papers.toml in this folder, and <outputs>/<experiment>/metrics.json
 Exit    0, or 1 if a run failed (the others are run all the same)
 
     FOLDS=2 EPOCHS=4 python -m lib.report.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
@@ -62,7 +62,7 @@ class Cell:
     failed: set[int] = field(default_factory=set)
 
     def names(self, seed: int) -> dict[str, Any]:
-        """Where results lie: cells of two tables that are the same run have the same folder."""
+        """Return what names the results: cells of two tables that are one run share a folder."""
         of_row = re.sub("[^a-z0-9]+", "-", self.row.get("flags", ""))
         named = {"model": self.row["model"], "experiment": f"paper{of_row}-s{seed}", "seed": seed}
         return {"collection": self.collection, **named}
@@ -96,17 +96,17 @@ class Cell:
         return not failed
 
     def metrics(self, seeds: int, outputs: Path) -> dict[int, dict[str, Any]]:
-        """What stage 4 has left of each seed that was run."""
+        """Return the numbers that stage 4 has left of each seed that was run."""
         found = {}
         for seed in {*range(seeds)} - self.failed:
-            chosen = dataclasses.replace(self.resolved.settings, **self.names(seed))
-            path = outputs / chosen.results / "metrics.json"
+            own = dataclasses.replace(self.resolved.settings, **self.names(seed))
+            path = outputs / own.results / "metrics.json"
             if path.exists():
                 found[seed] = read_metrics(path)
         return found
 
     def number(self, metrics: Mapping[str, Any]) -> float | None:
-        """What is compared with the paper's; of programs, over all pairs and not over tasks."""
+        """Return the number to compare with the paper's; of programs over all pairs, not tasks."""
         section = metrics.get(self.table["section"], {})
         numbers = section.get("groups", {}).get("all", {}).get("all") or section.get("mean", {})
         return numbers.get(self.table.get("metric", self.resolved.settings.metric))
@@ -122,25 +122,25 @@ def read_tables() -> dict[str, dict[str, Any]]:
     """The tables, by what TABLE calls them, such as ``tgraph2``."""
     papers = tomllib.loads(PAPERS.read_text("utf-8"))
     return {
-        f"{paper}{number}": {**about, **own, "title": f"{about['source']}, {own['title']}"}
-        for paper, about in papers.items()
-        for number, own in about.pop("tables").items()
+        f"{paper}{number}": {**fields, **own, "title": f"{fields['source']}, {own['title']}"}
+        for paper, fields in papers.items()
+        for number, own in fields.pop("tables").items()
     }
 
 
-def cells_of(chosen: Mapping[str, Any], only: str | None, data: Path | None) -> list[Cell]:
+def cells_of(paper_table: Mapping[str, Any], only: str | None, data: Path | None) -> list[Cell]:
     """The cells of a table, of all collections or only one.
 
     Raises:
         UserError: the table has not that collection.
     """
-    if only and only not in chosen["columns"]:
-        raise UserError(f"COLLECTION={only}: this table has {' '.join(chosen['columns'])}")
+    if only and only not in paper_table["columns"]:
+        raise UserError(f"COLLECTION={only}: this table has {' '.join(paper_table['columns'])}")
     return [
-        Cell(chosen, row, collection, paper, data)
-        for row in chosen["rows"]
-        for collection, paper in zip(chosen["columns"], row["paper"], strict=True)
-        if paper and collection in (only or chosen["columns"])
+        Cell(paper_table, row, collection, paper, data)
+        for row in paper_table["rows"]
+        for collection, paper in zip(paper_table["columns"], row["paper"], strict=True)
+        if paper and collection in (only or paper_table["columns"])
     ]
 
 
@@ -155,8 +155,8 @@ def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
         found = [*cell.metrics(seeds, outputs).values()]
         numbers = [number for run in found if (number := cell.number(run)) is not None]
         folds = {len(scores) for run in found for scores in run["folds"].values()}
-        about = [ours(cell, numbers), str(len(numbers)), str(max(folds, default="-"))]
-        rows.append([cell.row["name"], cell.collection, *about, cell.paper])
+        cells_of_row = [ours(cell, numbers), str(len(numbers)), str(max(folds, default="-"))]
+        rows.append([cell.row["name"], cell.collection, *cells_of_row, cell.paper])
         notes += [*sorted(set().union(*map(cell.otherwise, found))), data_of(cell)]
     notes.append(cells[0].table["note"])
     lines = [cells[0].table["title"], table(rows, HEAD)]
@@ -173,7 +173,7 @@ def ours(cell: Cell, numbers: Sequence[float]) -> str:
 
 
 def data_of(cell: Cell) -> str:
-    """Which data ours are of."""
+    """Return the data that ours are of, in words."""
     dataset, place = cell.resolved.dataset, cell.resolved.place
     if place is None:
         return f"no data of {cell.collection}"
@@ -182,7 +182,7 @@ def data_of(cell: Cell) -> str:
 
 
 def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
-    """What tables there are, and what data each needs."""
+    """Return the tables that there are, and the data that each needs."""
     lines = []
     for name, table_of_paper in tables.items():
         cells = [cell for cell in cells_of(table_of_paper, None, data) if "model" in cell.row]

@@ -45,7 +45,7 @@ class Paired:
 
     @property
     def sure(self) -> bool:
-        """Whether the permutation test tells the two apart at the 5 % level."""
+        """Return whether the two differ by the permutation test at the 5 % level."""
         return self.permutation < 1 - CONFIDENCE
 
 

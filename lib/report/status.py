@@ -101,7 +101,7 @@ def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
     Args:
         folder: of its results.
         outputs: all of them.
-        also: flags, beside those of the command that made it.
+        also: flags, in addition to those of the command that made it.
     """
     experiment = read_experiment(folder, every=True)
     records = [r for name, r in sorted(experiment.stages.items()) if name != "preprocess"]
@@ -202,8 +202,8 @@ def _progress(folder: Path) -> str:
     from lib.files import tensor_file  # late: torch takes seconds
 
     try:
-        about = tensor_file.read_about(path)
-        epochs = expect(about, {"progress": {"epochs": int}}, path)["progress"]["epochs"]
+        metadata = tensor_file.read_metadata(path)
+        epochs = expect(metadata, {"progress": {"epochs": int}}, path)["progress"]["epochs"]
     except DataError:
         return ""
     return f": {counted(epochs, 'epoch')} so far"

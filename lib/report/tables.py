@@ -149,7 +149,7 @@ def facts(experiment: Experiment) -> Table:
     records = experiment.stages.values()
     commits = sorted({run["commit"] for run in records if run.get("commit")})
     rows += [["commit", ", ".join(commits)]] if commits else []
-    rows += [[name, str(value)] for name, value in experiment.about.get("versions", {}).items()]
+    rows += [[name, str(value)] for name, value in experiment.metadata.get("versions", {}).items()]
     machines = [run["machine"] for run in records if run.get("machine")]
     names = [f"{m['processor']}, {m['system']}, cores used: {m['cores']}" for m in machines]
     rows += [["machine", name] for name in dict.fromkeys(names)]

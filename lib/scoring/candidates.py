@@ -56,15 +56,15 @@ def with_drawn(program: Program, request: Request, hardware: str, scores: Scores
     """Return the program with configurations that were drawn in place of its own, all different.
 
     Those that set the fewest layouts come first, so that of equal scores the simplest is the first;
-    the very first is the compiler's own choice. There are fewer than were asked for if the program
-    has no more.
+    the very first is the compiler's own choice. There are fewer than ``request`` names if the
+    program has no more.
 
     Args:
         program: whose sites they are of.
         request: how many, and how.
         hardware: of the data: on a ``cpu`` a layout names all dimensions of its tensor; on a
             ``tpu`` those of products name the two minor-most.
-        scores: of all configurations of a program; asked only where they are searched for.
+        scores: of all configurations of a program; used only where they are searched for.
 
     Raises:
         UserError: no site has a layout to choose.
@@ -129,7 +129,7 @@ class _Drawn:
 
 
 def slot_ranks(program: Program) -> list[tuple[int, int, int]]:
-    """Return the ranks of each site's output, input and kernel; 0 where no layout can be chosen.
+    """Return the ranks of each site's output, input and kernel; 0 where no layout can be set.
 
     Of a module these are its operands in their order. Features of an npz do not say which operand
     is the kernel, so that sizes have to.

@@ -21,13 +21,13 @@ Write = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class Ensemble:
-    """How stage 4 makes results of the folds' scores.
+    """The parts of stage 4, which makes results of the folds' scores.
 
     Attributes:
         read: (folder, cache, settings, number of folds or None) -> what the folds left.
         table: (blended scores, cache, settings) -> what writes the table of results, and what
             that table has, in words.
-        evaluate: (blended scores, cache, measurements that lie apart, settings) -> sections.
+        evaluate: (blended scores, cache, measurements of the data root, settings) -> sections.
         summary: (sections, collection) -> text.
     """
 
@@ -38,5 +38,5 @@ class Ensemble:
 
 
 def ensemble_of(settings: Settings) -> Ensemble:
-    """Return how stage 4 works for the collection of some settings."""
+    """Return the parts of stage 4 for the collection of some settings."""
     return named(SYSTEMS[settings.kind].ensemble)

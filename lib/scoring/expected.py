@@ -1,4 +1,4 @@
-"""What a complete submission has: the graphs of each collection's test split."""
+"""The content of a complete submission: the graphs of each collection's test split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Collection:
 
 
 def identifiers() -> dict[str, str]:
-    """What a submission's IDs start with, by collection: ``layout:xla:default`` and so on."""
+    """Return what a submission's IDs start with, such as ``layout:xla:default``, by collection."""
     return {name: name.replace("-", ":") for name in OFFICIAL_TEST}
 
 
@@ -69,7 +69,7 @@ def data_root(name: str, data: Path | None) -> DataRoot | None:
 def find_collection(
     name: str, outputs: Path, data: Path | None, model: str | None = None, experiment: str = ""
 ) -> Collection:
-    """What the test split of a collection has, from its cache or else from its raw files.
+    """Return what the test split of a collection has, from its cache or else from its raw files.
 
     ``model`` names whose submission is meant, where its kind has that model, and ``experiment``
     of which experiment.
@@ -77,44 +77,32 @@ def find_collection(
     Raises:
         DataError: if the cache and the raw test split have different graphs.
     """
-    root = data_root(name, data)
+    root, models = data_root(name, data), settings.MODELS[settings.COLLECTIONS[name]]
     files = root.files(folder_of(name), "test") if root else []
-    chosen = _settings_of(name, model)
-    table = outputs / chosen.cache / TABLE
+    own = settings.settings_class(name, model if model in models else None)(collection=name)
+    table = outputs / own.cache / TABLE
     if table.exists():
-        counts = _cached_counts(table)
+        rows = read_table(table.parent)
+        counts = original_configurations(rows.filter(pl.col("split") == "test"))
         _check_same_graphs(table, counts, files)
     else:
         counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
-    file = outputs / replace(chosen, experiment=experiment).results / "submission.csv"
+    file = outputs / replace(own, experiment=experiment).results / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 
 
 def submission_of(outputs: Path, model: str | None, experiment: str) -> Path:
-    """Where a merged submission is, of a model that is not the plain one of its kind, or of an
-    experiment with a name."""
+    """Return the path of a merged submission, which names a model that is not the plain one of its
+    kind, and an experiment."""
     plain = [next(iter(models)) for models in settings.MODELS.values()]
     suffix = f"@{model}" if model and model not in plain else ""
     return outputs / f"submission{suffix}{f'+{experiment}' if experiment else ''}.csv"
 
 
-def _settings_of(name: str, model: str | None) -> settings.Settings:
-    """Of a model on a collection; of its plain one if its kind has none so named."""
-    models = settings.MODELS[settings.COLLECTIONS[name]]
-    if model in models:
-        return models[model](collection=name)
-    return settings.settings_class(name)(collection=name)
-
-
-def _cached_counts(table: Path) -> dict[str, int]:
-    rows = read_table(table.parent)
-    return original_configurations(rows.filter(pl.col("split") == "test"))
-
-
 def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -> None:
     """A graph that stage 1 left out, or that came later, would be missed by everybody.
 
-    (A protobuf of several kernels does not tell their names by its own, so it is not compared.)
+    (A protobuf of several kernels does not have their names in its own, so it is not compared.)
     """
     if any(path.suffix != ".npz" for path in files):
         return

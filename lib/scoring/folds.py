@@ -54,7 +54,7 @@ def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None
 
     Raises:
         UserError: if a fold is missing.
-        DataError: if a file of one is damaged, or about another cache.
+        DataError: if a file of one is damaged, or of another cache.
     """
     learning, test = cache.learning, cache.names("test")
 
@@ -110,11 +110,11 @@ def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
 
     Args:
         folder: the fold's.
-        fingerprint: of the cache that it should be about.
+        fingerprint: of the cache that it should be of.
         metric: which.
 
     Raises:
-        DataError: if the file is missing, is not what stage 2 writes, or is about another cache.
+        DataError: if the file is missing, is not what stage 2 writes, or is of another cache.
     """
     path = folder / "metrics.json"
     metrics = read_fold_metrics(path)

@@ -23,7 +23,7 @@ PermutedScores = Callable[[nn.Module, Any, Any], np.ndarray]
 
 @dataclass(frozen=True)
 class Infer:
-    """How stage 3 scores the collections of a kind.
+    """The parts of stage 3, which scores the collections of a kind.
 
     Attributes:
         to_score: (cache, fold, settings) -> what one fold scores.
@@ -66,7 +66,7 @@ def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.
 def log_splits(
     tracker: Tracker, scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]
 ) -> None:
-    """Tell W&B the same, as a table and final numbers."""
+    """Log the same to W&B, as a table and final numbers."""
     tracker.table("splits", split_counts(scores, counts))
     rate = len(scores) / max(seconds, 1e-9)
     tracker.summarize({"scores": len(scores), "scores_per_second": rate})

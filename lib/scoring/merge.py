@@ -57,7 +57,14 @@ def merge(
         UserError: if some collections are official data and some are not.
     """
     collections = list(collections)
-    _check_one_dataset(collections)
+    there = [part for part in collections if part.root and part.file.exists()]
+    sides = {part.root.dataset.size == "official": part for part in there}
+    if len(sides) > 1:
+        raise UserError(
+            f"{sides[True].name} is of {sides[True].root.path}, {sides[False].name} of "
+            f"{sides[False].root.path}: official data and others make no submission together; "
+            f"name one with DATA=path"
+        )
     counts = {name: n for part in collections for name, n in part.ids.items()}
     entries: dict[str, np.ndarray] = {}
     missing = []
@@ -69,7 +76,16 @@ def merge(
             check_entry(part.file, name, order, counts[name])
         entries |= named
         ids = list(part.ids) if sample is None else [n for n in sample if _belongs(n, part)]
-        missing += _missing(part, ids, named, official)
+        absent = [name for name in ids if name not in named]
+        if not part.file.exists():
+            size = f"{len(ids)} rows" if ids else "all of it: no data"
+            missing.append(f"{part.name} ({size}; make all COLLECTION={part.name})")
+        elif absent:
+            more = f" and {len(absent) - 1} more" if absent[1:] else ""
+            missing.append(f"{absent[0]}{more}")
+        whole = OFFICIAL_TEST.get(part.name, len(ids))
+        if official and part.file.exists() and len(ids) != whole:
+            missing.append(f"{part.name}: {len(ids)} of {whole} official test graphs")
     if sample is None:
         return Merged(entries, missing)
     surplus = sorted(set(entries) - set(sample))
@@ -89,37 +105,6 @@ def check_sample(path: Path) -> list[str]:
 
 def _belongs(name: str, part: Collection) -> bool:
     return name.rpartition(":")[0] == part.identifier
-
-
-def _check_one_dataset(collections: list[Collection]) -> None:
-    """Official data and one's own measurements must not end up in one file."""
-    there = [part for part in collections if part.root and part.file.exists()]
-    sides = {part.root.dataset.size == "official": part for part in there}
-    if len(sides) > 1:
-        raise UserError(
-            f"{sides[True].name} is of {sides[True].root.path}, {sides[False].name} of "
-            f"{sides[False].root.path}: official data and others make no submission together; "
-            f"name one with DATA=path"
-        )
-
-
-def _missing(
-    part: Collection, ids: list[str], entries: dict[str, np.ndarray], official: bool
-) -> list[str]:
-    """What a collection lacks, in words: a phrase for each reason."""
-    absent = [name for name in ids if name not in entries]
-    reasons = []
-    if not part.file.exists():
-        size = f"{len(ids)} rows" if ids else "all of it: no data"
-        reasons.append(f"{part.name} ({size}; make all COLLECTION={part.name})")
-    elif absent:
-        more = f" and {len(absent) - 1} more" if absent[1:] else ""
-        reasons.append(f"{absent[0]}{more}")
-    if official and part.file.exists() and len(ids) != OFFICIAL_TEST.get(part.name, len(ids)):
-        reasons.append(
-            f"{part.name}: {len(ids)} of {OFFICIAL_TEST[part.name]} official test graphs"
-        )
-    return reasons
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -137,7 +137,7 @@ def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
     program = read_program(path)
     if program.module and any(f.field_number == SCHEDULE for f in UnknownFieldSet(program.module)):
         before = re.sub(r"\w*after_optimizations", "before_optimizations", path.name)
-        what = "the module before, whose layouts can be chosen"
+        what = "the module before, whose layouts can be set"
         what += f": {path.with_name(before)}" if before != path.name else ""
         raise DataError(path, "module", "one that XLA has optimized", what)
     if isinstance(candidates, Path):
@@ -199,14 +199,14 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         }
         for config in ranking.shown(count, timings)
     ]
-    chosen, compilers = ranking.ensemble.settings, ranking.compilers_own
+    ensemble, compilers = ranking.ensemble, ranking.compilers_own
     whole = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
     return {
         "program": ranking.program.graph.name,
-        "collection": chosen.collection,
-        "folds": list(ranking.ensemble.networks),
+        "collection": ensemble.settings.collection,
+        "folds": list(ensemble.networks),
         "configurations": len(ranking.scores),
-        "unit": UNITS[chosen.blending],
+        "unit": UNITS[ensemble.settings.blending],
         "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
         **(whole or {}),
         "top": top,
@@ -230,12 +230,12 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
         text += f", {timings.words(config)}" if timings and config in timings.of else ""
         lines.append(f"#{ranks[config]}  configuration {config}  {text}")
         lines += _lines(_details(ranking, config))
-    folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
+    folds, trained = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
     place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
         f"rank: {printable(ranking.program.graph.name)}: {len(ranking.scores):,} configurations "
-        f"scored by folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score "
-        f"is faster{place}"
+        f"scored by folds {folds} of {trained.collection}, {UNITS[trained.blending]}; a lower "
+        f"score is faster{place}"
     )
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
@@ -288,7 +288,6 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    chosen = resolved.settings
     if args.top < 1:
         raise UserError(f"--top {args.top}: must be at least 1")
     for name in ("measure", "draw_seed"):
@@ -298,8 +297,8 @@ def main() -> None:
     candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     flags = resolved.given(settings.COMMAND_LINE, str(args.settings))
-    overrides = {**flags, "model": chosen.model}
-    folder = weights_in(args.outputs / chosen.results, chosen)
+    overrides = {**flags, "model": resolved.settings.model}
+    folder = weights_in(args.outputs / resolved.settings.results, resolved.settings)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None
     if args.json:

@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 from torch import nn
 
-from lib.cache.graph import CachedGraph
-from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.models.common.input import input_of
 from lib.ranking.folds import splits_of_fold
@@ -49,7 +47,18 @@ def score_graphs(
     network.eval()
     for split, name in graphs:
         graph = cache.graph(name)
-        yield _frame(split, graph, permuted_scores(network, graph, settings))
+        scores = permuted_scores(network, graph, settings)
+        rounds, count = len(scores), len(graph.original)
+        runtime = np.tile(graph.runtime[graph.original], rounds) if graph.labelled else None
+        columns = {
+            "split": pl.repeat(split, rounds * count, eager=True),
+            "graph": pl.repeat(graph.name, rounds * count, eager=True),
+            "config": np.tile(np.arange(count), rounds),
+            "permutation": np.repeat(np.arange(rounds), count),
+            "score": scores[:, graph.original].reshape(-1),
+            "runtime": runtime if runtime is not None else [None] * (rounds * count),
+        }
+        yield pl.DataFrame(columns, schema=SCHEMA)
 
 
 def is_independent(network: nn.Module, settings: Settings) -> bool:
@@ -57,22 +66,6 @@ def is_independent(network: nn.Module, settings: Settings) -> bool:
     if input_of(settings).groupings is None:
         return True
     return not getattr(network, "compares_configurations", True)
-
-
-def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) -> pl.DataFrame:
-    rounds, count = len(scores), len(graph.original)
-    runtime = np.tile(graph.runtime[graph.original], rounds) if graph.labelled else None
-    return pl.DataFrame(
-        {
-            "split": pl.repeat(split, rounds * count, eager=True),
-            "graph": pl.repeat(graph.name, rounds * count, eager=True),
-            "config": np.tile(np.arange(count), rounds),
-            "permutation": np.repeat(np.arange(rounds), count),
-            "score": scores[:, graph.original].reshape(-1),
-            "runtime": runtime if runtime is not None else [None] * (rounds * count),
-        },
-        schema=SCHEMA,
-    )
 
 
 INFER = Infer(

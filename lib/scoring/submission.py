@@ -127,7 +127,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """``(line number, ID, TopConfigs)``, as RFC 4180 has them: quoted or not, after a mark or not.
 
     Readers of tables such as pandas' mend what has to be refused here: they take a line with a
-    field too many for one with an index column, and tell no line's number.
+    field too many for one with an index column, and name no line.
     """
     csv.field_size_limit(MAX_BYTES)  # a graph has up to 100,000 configurations
     data = io.BytesIO(read_regular(path, MAX_BYTES))

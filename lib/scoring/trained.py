@@ -13,7 +13,6 @@ from typing import Any, get_type_hints
 import numpy as np
 from torch import nn
 
-from lib import settings
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
@@ -25,8 +24,8 @@ from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.runs.stage import stage_script
 from lib.scoring.scores import is_independent
-from lib.settings import Settings
-from lib.settings.tables import check_trained_with
+from lib.settings import WEIGHTS_FILES, Settings
+from lib.settings.tables import check_trained_with, settings_class
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
 
@@ -53,7 +52,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         UserError: if there is none, or the collection has programs, whose latencies are predicted.
         DataError: see :func:`load_networks`.
     """
-    kind = settings.settings_class(collection, overrides.get("model"))
+    kind = settings_class(collection, overrides.get("model"))
     if kind.kind == "programs":
         raise UserError(f"rank: ranks layouts and tiles; make latency is for {collection}")
     return load_networks(folder, kind, overrides)
@@ -71,8 +70,10 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
         UserError: if there is none.
         DataError: if the folds were trained with other settings or data than one another.
     """
-    overrides = {"weights": _weights_used(folder, kind), **overrides}
-    name = settings.WEIGHTS_FILES[overrides["weights"]]
+    files = [path for n in WEIGHTS_FILES.values() for path in folder.glob(f"fold_*/{n}")]
+    said = tensor_file.read_metadata(min(files)).get("weights") if files else None
+    overrides = {"weights": said if said in WEIGHTS_FILES else kind.weights, **overrides}
+    name = WEIGHTS_FILES[overrides["weights"]]
     numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
     paths = {fold: path for fold, path in numbered.items() if fold is not None}
     if not paths:
@@ -81,24 +82,19 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     for fold, (_, metadata) in loaded.items():
         expect(metadata, {"data": str, kind.metric: float}, paths[fold])
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
-    chosen = trained_settings(kind, first_path, first, overrides)
+    trained = trained_settings(kind, first_path, first, overrides)
     for fold, (_, metadata) in loaded.items():
-        check_trained_with(paths[fold], metadata, chosen, fold)
-        _check_alike(paths[fold], metadata, first)
-    validation = {fold: metadata[chosen.metric] for fold, (_, metadata) in loaded.items()}
+        check_trained_with(paths[fold], metadata, trained, fold)
+        for key in ("data", "hops"):
+            if metadata.get(key) != first.get(key):
+                expected = "that of the other folds: train again"
+                raise DataError(paths[fold], key, metadata.get(key), expected)
+    validation = {fold: metadata[trained.metric] for fold, (_, metadata) in loaded.items()}
     networks = {}
-    for fold in choose_folds(validation, chosen.best_folds, chosen.higher_is_better):
-        networks[fold] = network_for(chosen).eval()
+    for fold in choose_folds(validation, trained.best_folds, trained.higher_is_better):
+        networks[fold] = network_for(trained).eval()
         tensor_file.load_into(networks[fold], paths[fold], loaded[fold][0])
-    return Ensemble(chosen, networks, first["data"])
-
-
-def _weights_used(folder: Path, kind: type[Settings]) -> str:
-    """Return the weights, best or last, that any fold's file says stages 3 and 4 take."""
-    names = settings.WEIGHTS_FILES.values()
-    files = sorted(path for name in names for path in folder.glob(f"fold_*/{name}"))
-    said = tensor_file.read_about(files[0]).get("weights") if files else None
-    return said if said in settings.WEIGHTS_FILES else kind.weights
+    return Ensemble(trained, networks, first["data"])
 
 
 def trained_settings(
@@ -112,15 +108,9 @@ def trained_settings(
         if not isinstance(value, allowed) or (type(value) is bool and allowed is not bool):
             expected = getattr(types[name], "__name__", types[name])
             raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
-    chosen = kind(**{**stored, **overrides})
-    chosen.check()
-    return chosen
-
-
-def _check_alike(path: Path, metadata: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    for name in ("data", "hops"):
-        if metadata.get(name) != first.get(name):
-            raise DataError(path, name, metadata.get(name), "that of the other folds: train again")
+    trained = kind(**{**stored, **overrides})
+    trained.check()
+    return trained
 
 
 def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> np.ndarray:
@@ -128,20 +118,20 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
 
     Folds run side by side, a core each: torch lets go of Python's lock.
     """
-    chosen = ensemble.settings
+    trained = ensemble.settings
     if isinstance(program.graph, TileKernel):
         graph = CachedKernel.of(program.graph, "test")
     else:
-        resolve = resolver(chosen.hardware)
-        graph = compress(program.graph, "test", chosen.hops, None, program.path, resolve)
+        resolve = resolver(trained.hardware)
+        graph = compress(program.graph, "test", trained.hops, None, program.path, resolve)
 
     def of_fold(network: nn.Module) -> np.ndarray:
-        scores = stage_script("infer").permuted_scores(network, graph, chosen)
+        scores = stage_script("infer").permuted_scores(network, graph, trained)
         return scores.mean(axis=0)[graph.original]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         scores = list(pool.map(of_fold, ensemble.networks.values()))
-    return blend(scores, blending or chosen.blending)
+    return blend(scores, blending or trained.blending)
 
 
 def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[float]:

@@ -27,41 +27,41 @@ from lib.settings.tables import plain_model
 BUNDLED = ROOT / "data" / "weights"
 
 
-def weights_in(results: Path, chosen: Settings) -> Path:
+def weights_in(results: Path, own: Settings) -> Path:
     """The folder to take networks from: one's own results, or if there are none bundled ones.
 
     Args:
         results: of a collection and model.
-        chosen: its settings. Bundled weights of other hardware are not taken.
+        own: its settings. Bundled weights of other hardware are not taken.
 
     Raises:
         UserError: there is neither.
     """
     if any(results.glob("fold_*/*.safetensors")):
         return results
-    hardware = getattr(chosen, "hardware", None)
+    hardware = getattr(own, "hardware", None)
     there = {
         path.parts[-3]: path.parents[1]
         for path in sorted(BUNDLED.glob("*/fold_*/*.safetensors"))
-        if (about := tensor_file.read_about(path)).get("hardware") == hardware
-        and COLLECTIONS.get(about.get("collection", "")) == chosen.kind
+        if (metadata := tensor_file.read_metadata(path)).get("hardware") == hardware
+        and COLLECTIONS.get(metadata.get("collection", "")) == own.kind
     }
     if results.name not in there:
-        model = "" if type(chosen) is plain_model(chosen.collection) else f" MODEL={chosen.model}"
-        how = f"make all COLLECTION={chosen.collection}{model} trains some"
+        model = "" if type(own) is plain_model(own.collection) else f" MODEL={own.model}"
+        how = f"make all COLLECTION={own.collection}{model} trains some"
         hint = f" (bundled weights are of {', '.join(there)} alone)" if there else ""
         raise UserError(f"{results}: nothing is trained there; {how}{hint}")
     return there[results.name]
 
 
-def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any] = {}) -> list[int]:
+def keep(results: Path, own: Settings, target: Path, also: Mapping[str, Any] = {}) -> list[int]:
     """Keep the weights of the folds that stage 4 would blend, in place of those there.
 
     Args:
         results: of a collection and model.
-        chosen: its settings; ``best_folds`` says how many.
+        own: its settings; ``best_folds`` says how many.
         target: in it, a folder of the results' name.
-        also: what the files say beside what they were made from.
+        also: further metadata of the files.
 
     Returns:
         the folds' numbers.
@@ -69,31 +69,31 @@ def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any] 
     Raises:
         UserError, DataError: as :func:`lib.scoring.trained.load_networks`.
     """
-    overrides = {"model": chosen.model, "best_folds": chosen.best_folds}
-    ensemble = load_networks(results, type(chosen), overrides)
+    overrides = {"model": own.model, "best_folds": own.best_folds}
+    ensemble = load_networks(results, type(own), overrides)
     name = settings.WEIGHTS_FILES[ensemble.settings.weights]
     with atomic_folder(target / results.name) as folder:
         for fold in ensemble.networks:
             part = f"fold_{fold}"
             (folder / part).mkdir()
-            tensors, about = tensor_file.load(results / part / name)
-            tensor_file.save(folder / part / name, tensors, {**about, **also})
+            tensors, metadata = tensor_file.load(results / part / name)
+            tensor_file.save(folder / part / name, tensors, {**metadata, **also})
     return list(ensemble.networks)
 
 
-def command(about: str, also: Callable[[Resolved, Path], Mapping[str, Any]]) -> None:
+def command(description: str, also: Callable[[Resolved, Path], Mapping[str, Any]]) -> None:
     """Keep the weights that the command line names.
 
     Args:
-        about: what the command is for, for its help.
-        also: given what is resolved and the outputs, what the files say beside; see :func:`keep`.
+        description: of the command, for its help.
+        also: (resolved settings, outputs) -> further metadata, see :func:`keep`.
     """
-    parser = settings.parser(about)
+    parser = settings.parser(description)
     parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    results, chosen = resolved.settings.results, resolved.settings
-    folds = keep(args.outputs / results, chosen, args.to, also(resolved, args.outputs))
+    results = resolved.settings.results
+    folds = keep(args.outputs / results, resolved.settings, args.to, also(resolved, args.outputs))
     numbers = ", ".join(map(str, folds))
     print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / results}/")
 

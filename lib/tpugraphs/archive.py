@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.artifacts import atomic_file
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 from lib.files.regular import open_regular, size_of
 
 MAX_DIRECTORY_BYTES = 2**20  # of a zip archive's list of members; ours have ten
 MAX_MEMBER_BYTES = 2**36  # 64 GiB; the largest official array has a few GB
 MAX_WHOLE_BYTES = 2**28  # of the arrays read whole; the largest official graph has 60 MB
-MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is a lie
+MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is false
 MAX_HEADER_BYTES = 10_000  # as in numpy
 MAX_DIMENSIONS = 8  # of an array; the official ones have at most 3
 CHUNK_BYTES = 2**20  # how much is decoded or written at a time
@@ -58,7 +58,7 @@ class Archive:
 
     def __init__(self, path: Path, file: io.BufferedReader):
         self.path, self.members = path, {}
-        with believing(path, "file", "a readable npz archive"):
+        with reading(path, "file", "a readable npz archive"):
             self._zip = zipfile.ZipFile(_Pieces(file))
         size = size_of(file)
         for info in self._zip.infolist():
@@ -93,7 +93,7 @@ class Archive:
         if key not in self:
             keys = ascii(sorted(self.members)[:20])[:300]
             raise DataError(self.path, key, f"no such key among {keys}", expected)
-        with believing(self.path, key, "an npy array"):
+        with reading(self.path, key, "an npy array"):
             with self._zip.open(self.members[key]) as file:
                 head = io.BytesIO(file.read(MAX_HEADER_BYTES + 16))
             shape, fortran_order, dtype = _parse_header(head)
@@ -130,7 +130,7 @@ class Archive:
         return arrays
 
     def chunks(self, key: str, header: Header) -> Iterator[np.ndarray]:
-        """Yield consecutive rows of an array, about a mebibyte at a time, in the stored type.
+        """Yield consecutive rows of an array, a mebibyte or so at a time, in the stored type.
 
         Only one piece is held at a time, unless the array is in Fortran order, which is read whole;
         raises as :meth:`read`.
@@ -149,12 +149,12 @@ class Archive:
     def _pieces(self, key: str, header: Header, counts: list[int]) -> Iterator[np.ndarray]:
         """Yield so many numbers each time, which must use the member up; no more is allocated than
         there is."""
-        with believing(self.path, key, "a readable zip entry"):
+        with reading(self.path, key, "a readable zip entry"):
             file = self._zip.open(self.members[key])
         with file:
             for place, count in enumerate([header.offset, *counts]):
                 data, size = bytearray(), count * (header.dtype.itemsize if place else 1)
-                with believing(self.path, key, "intact data"):
+                with reading(self.path, key, "intact data"):
                     while len(data) < size:
                         piece = file.read(min(size - len(data), PIECE_BYTES))
                         if not piece:
@@ -162,7 +162,7 @@ class Archive:
                         data += piece
                 if place:
                     yield np.frombuffer(data, header.dtype)
-            with believing(self.path, key, "intact data"):
+            with reading(self.path, key, "intact data"):
                 file.read(1)  # where it ends, the checksum is compared
 
 
@@ -202,7 +202,7 @@ def _parse_header(head: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _possible(shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether numpy can hold such an array; it counts bytes as if no length were zero."""
+    """Return whether numpy can hold such an array; it counts bytes as if no length were zero."""
     if len(shape) > MAX_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
         return False
     return math.prod(max(n, 1) for n in shape) * dtype.itemsize <= MAX_MEMBER_BYTES

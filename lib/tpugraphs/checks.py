@@ -1,7 +1,7 @@
-"""What must hold for the arrays of a graph before they are believed or written.
+"""Checks of the arrays of a graph after they are read and before they are written.
 
 Every node feature is a 64-bit integer that was rounded to float32 (FORMAT.md, section 4). Those
-that later stages compute with have narrower ranges: they tell shapes, sizes in memory and
+that later stages compute with have narrower ranges: they are shapes, sizes in memory and
 dimension numbers, and who indexes with a negative one gets another dimension, or none.
 """
 

@@ -6,6 +6,7 @@ layout. (It is what ``with_layout_constraint`` of JAX becomes.)
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -54,83 +55,79 @@ def constrained(
         for place, site in zip(ids.tolist(), digits, strict=True)
     }
     for computation in changed.computations:
-        _Rewriting(path, computation, layouts, taken).run(
-            computation.id == changed.entry_computation_id
-        )
+        entry = computation.id == changed.entry_computation_id
+        _rewrite(path, computation, layouts, taken, entry)
     return changed
 
 
-class _Rewriting:
-    """One computation, whose instructions are written again with constraints between them."""
+def _rewrite(
+    path: Path,
+    computation: HloComputationProto,
+    layouts: dict[int, list[list[int]]],
+    taken: set[int],
+    entry: bool,
+) -> None:
+    """Write a computation's instructions again with constraints between them.
 
-    def __init__(
-        self,
-        path: Path,
-        computation: HloComputationProto,
-        layouts: dict[int, list[list[int]]],
-        taken: set[int],
-    ):
-        self.path, self.computation, self.layouts, self.taken = path, computation, layouts, taken
-        self.shapes = {inst.id: inst.shape for inst in computation.instructions}
-        self.written: list[HloInstructionProto] = []
-        self.next = max(self.shapes, default=0) + 1  # XLA has ids of a computation lie together
+    Outputs of the ``entry`` are held to row-major. ``taken`` are ids that no new instruction gets.
+    """
+    shapes = {inst.id: inst.shape for inst in computation.instructions}
+    rewritten: list[HloInstructionProto] = []
+    stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
+    unused = count(max(shapes, default=0) + 1)  # XLA wants ids of a computation to be adjacent
 
-    def run(self, entry: bool) -> None:
-        """Write it; outputs of the entry are held to row-major."""
-        stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
-        for inst in list(self.computation.instructions):
-            output, *operands = self.layouts.get(inst.id, [[], [], []])
-            for number in inst.operand_ids:
-                if number not in self.shapes:
-                    raise DataError(self.path, inst.name, f"operand {number}", "one of its part")
-            read = [stands_for.get(number, number) for number in inst.operand_ids]
-            root = entry and inst.id == self.computation.root_id
-            if root and inst.opcode == "tuple":
-                operands = [_row_major(self.shapes[number]) for number in inst.operand_ids]
-            for place, layout in enumerate(operands[: len(read)]):
-                if layout:
-                    role = TENSORS[min(place, 1) + 1]
-                    read[place] = self._constraint(read[place], layout, inst.name, role)
-            inst.operand_ids[:] = read
-            self.written.append(inst)
-            for layout in (output, _row_major(inst.shape) if root else []):
-                if layout:
-                    last = stands_for.get(inst.id, inst.id)
-                    stands_for[inst.id] = self._constraint(last, layout, inst.name, TENSORS[0])
-        self.computation.root_id = stands_for.get(
-            self.computation.root_id, self.computation.root_id
-        )
-        body = HloComputationProto(instructions=self.written)
-        self.computation.ClearField("instructions")
-        self.computation.instructions.extend(body.instructions)
-
-    def _constraint(self, source: int, layout: list[int], name: str, role: str) -> int:
-        """The id of a new instruction that passes a tensor on in a layout."""
+    def constraint(source: int, layout: list[int], name: str, role: str) -> int:
+        """Return the id of a new instruction that passes a tensor on in a layout."""
         shape = ShapeProto()
-        shape.CopyFrom(self.shapes[source])
+        shape.CopyFrom(shapes[source])
         rank = len(shape.dimensions)
         if sorted(layout) != list(range(rank)):
             shown = written(layout)
-            raise DataError(self.path, f"{name}, {role}", shown, f"all of 0..{rank - 1}, each once")
+            raise DataError(path, f"{name}, {role}", shown, f"all of 0..{rank - 1}, each once")
         shape.layout.minor_to_major[:] = layout
-        while self.next in self.taken:
-            self.next += 1
-        number = self.next
-        self.taken.add(number)
-        self.shapes[number] = shape
-        self.written.append(
-            HloInstructionProto(
-                name=f"layout.{number}",
-                opcode="custom-call",
-                shape=shape,
-                id=number,
-                operand_ids=[source],
-                custom_call_target=TARGET,
-                constrain_layout=True,
-                operand_shapes_with_layout=[shape],
-            )
-        )
+        number = next(number for number in unused if number not in taken)
+        taken.add(number)
+        shapes[number] = shape
+        rewritten.append(_constraint(number, source, shape))
         return number
+
+    for inst in list(computation.instructions):
+        output, *operands = layouts.get(inst.id, [[], [], []])
+        for number in inst.operand_ids:
+            if number not in shapes:
+                raise DataError(path, inst.name, f"operand {number}", "one of its part")
+        read = [stands_for.get(number, number) for number in inst.operand_ids]
+        root = entry and inst.id == computation.root_id
+        if root and inst.opcode == "tuple":
+            operands = [_row_major(shapes[number]) for number in inst.operand_ids]
+        for place, layout in enumerate(operands[: len(read)]):
+            if layout:
+                role = TENSORS[min(place, 1) + 1]
+                read[place] = constraint(read[place], layout, inst.name, role)
+        inst.operand_ids[:] = read
+        rewritten.append(inst)
+        for layout in (output, _row_major(inst.shape) if root else []):
+            if layout:
+                last = stands_for.get(inst.id, inst.id)
+                stands_for[inst.id] = constraint(last, layout, inst.name, TENSORS[0])
+    computation.root_id = stands_for.get(computation.root_id, computation.root_id)
+    body = HloComputationProto(instructions=rewritten)
+    computation.ClearField("instructions")
+    computation.instructions.extend(body.instructions)
+
+
+def _constraint(number: int, source: int, shape: ShapeProto) -> HloInstructionProto:
+    """Return an instruction that passes a tensor on in the layout of a shape."""
+    return HloInstructionProto(
+        name=f"layout.{number}",
+        opcode="custom-call",
+        shape=shape,
+        id=number,
+        operand_ids=[source],
+        custom_call_target=TARGET,
+        constrain_layout=True,
+        operand_shapes_with_layout=[shape],
+    )
 
 
 def _row_major(shape: ShapeProto) -> list[int]:

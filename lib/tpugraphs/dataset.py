@@ -1,4 +1,4 @@
-"""What a data root says of itself: ``dataset.json`` at its top.
+"""The description of a data root: ``dataset.json`` at its top.
 
 A root without one is official TpuGraphs, if its graphs are called so. Defaults follow from it
 (:mod:`lib.settings.tables`), so that data of one's own need no flags. Only the standard library is
@@ -16,9 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-from lib.files.artifacts import atomic_file, read_json
+from lib.files.artifacts import read_json
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 
@@ -31,7 +30,7 @@ LEARNING = SPLITS[:2]  # splits that folds are dealt of
 UNLABELLED = "no runtimes"
 SAME = "all its configurations are the same"
 EVEN = "all its configurations ran equally fast"
-MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
+MEASUREMENTS = "measurements.parquet"  # runtimes that are not in the raw files
 LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 LAYOUT_COLLECTIONS = tuple(
@@ -83,7 +82,7 @@ TPUGRAPHS = Dataset(
     licence="Apache-2.0",
 )
 
-# What a root is asked for that says nothing, and what is guessed of what it does not say.
+# An example for roots without a description, and what is guessed of absent fields.
 EXAMPLE = {
     "name": "mine",
     "size": "small",
@@ -105,7 +104,7 @@ OFFICIAL_NAME = re.compile(
 
 
 def read_dataset(root: Path) -> Dataset:
-    """What a root says of itself, or :data:`TPUGRAPHS`; fields that it does not say are guessed.
+    """Return the description of a root, or :data:`TPUGRAPHS`; absent fields are guessed.
 
     Raises:
         UserError: it says nothing, and none of its graphs has an official name.
@@ -123,7 +122,11 @@ def read_dataset(root: Path) -> Dataset:
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     document = read_json(path)
     if isinstance(document, dict) and document.get("kind") == KIND_OF_PROGRAMS:
-        return _of_programs(document, path)
+        texts = ("name", "compiler", "labels", "source", "licence")
+        expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
+        fields = {name: document[name] for name in texts}
+        measured = ", ".join(document["hardware"])
+        return Dataset(**fields, size="small", hardware="cpu", processor=measured)
     expect(document, {"size": str} | {f"{name}?": str for name in SAID}, path)
     for name in document:
         if name not in SAID:
@@ -138,26 +141,8 @@ def read_dataset(root: Path) -> Dataset:
     return Dataset(**fields, collections=collections, root=root, guessed=absent)
 
 
-def _of_programs(document: dict[str, Any], path: Path) -> Dataset:
-    """What a root of tensor programs says, which were measured on CPUs."""
-    texts = ("name", "compiler", "labels", "source", "licence")
-    expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
-    return Dataset(
-        **{name: document[name] for name in texts},
-        size="small",
-        hardware="cpu",
-        processor=", ".join(document["hardware"]),
-    )
-
-
-def write_dataset(root: Path, dataset: Dataset) -> None:
-    """Write ``dataset.json`` into a root, whole or not at all."""
-    with atomic_file(root / FILE) as path:
-        path.write_text(dataset_text(dataset))
-
-
 def dataset_text(dataset: Dataset) -> str:
-    """What stands in ``dataset.json``."""
+    """Return the text of ``dataset.json``."""
     fields = {name: getattr(dataset, name) for name in SAID}
     return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
@@ -170,7 +155,7 @@ def folder_of(collection: str) -> Path:
 def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
     """The first of some roots that has raw files of a collection's ``train`` split, and its npz.
 
-    ``folder`` lies below that, such as ``layout/xla/default``; tensor programs are tables at the
+    ``folder`` is below that, such as ``layout/xla/default``; tensor programs are tables at the
     root's top.
     """
     for root in roots:
@@ -183,14 +168,14 @@ def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
 
 
 def of_programs(folder: Path) -> bool:
-    """Whether a collection's folder is that of tensor programs."""
+    """Return whether a collection's folder is that of tensor programs."""
     return folder.parts[0] == KIND_OF_PROGRAMS
 
 
 def _graphs_in(root: Path) -> Iterable[str]:
     """Names of the graphs of a root, of any collection of layouts or tiles and any split."""
-    for place in product(LAYOUTS, (*LAYOUT_COLLECTIONS, "tile-xla"), SPLITS):
-        layout, collection, split = place
+    collections = (*LAYOUT_COLLECTIONS, "tile-xla")
+    for layout, collection, split in product(LAYOUTS, collections, SPLITS):
         for name in filter(_is_raw, _names_in(root / layout / folder_of(collection) / split)):
             yield name[: name.rindex(".")]
 
@@ -205,7 +190,7 @@ def raw_files(folder: Path) -> list[Path]:
 def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: int) -> int:
     """Return how many parts the graphs of a collection make, and no more than ``enough``.
 
-    What a graph is a part of, itself or its family, ``part`` tells by its name. Graphs in which
+    ``part`` gives the part of a graph by its name: itself, or its family. Graphs in which
     nothing can be ranked count too, for no file is read.
     """
     place = npz_folder([root], folder)
@@ -220,7 +205,7 @@ def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: in
 def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
     """Return the state of each raw file of a collection, by split and name.
 
-    It tells that a file was added, removed or changed, without any being read: bytes, times (ns) of
+    It shows that a file was added, removed or changed, without any being read: bytes, times (ns) of
     its content and of its entry, and which file of which disk it is.
     """
     if of_programs(folder):
@@ -238,7 +223,7 @@ def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]
 
 
 def _names_in(folder: Path) -> list[str]:
-    """What a folder has; nothing if it is none, or not to be looked into."""
+    """Return the names in a folder; nothing if it is none, or not to be looked into."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries]

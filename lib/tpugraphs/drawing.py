@@ -32,7 +32,7 @@ def random_configuration(ranks: Ranks, generator: np.random.Generator) -> np.nda
 
     The density is ``DENSEST`` times the square of a uniform draw, a mean of 1/5: each constraint
     may cost a copy, and a copy costs compile time, so most configurations are sparse, and their
-    slow-downs can be told apart.
+    slow-downs can be distinguished.
     """
     density = DENSEST * generator.random() ** 2
     return mutated(unconstrained(ranks), ranks, density, 1.0, generator)
@@ -74,7 +74,7 @@ def next_generation(
     Selection is by tournament of two over the whole history and crossover is uniform over sites.
     How many slots a child has mutated is drawn for each, from one to three tenths of them and
     evenly in the logarithm, so that the search looks both near and far: with two slots a child,
-    most of its history differed by less than a clock can tell. Half the mutations go back to the
+    most of its history differed by less than a clock resolves. Half the mutations go back to the
     compiler's choice. With nothing measured yet, children are mutants of the unconstrained
     configuration. Neither that one, which every search measures first, nor any already measured
     is proposed again.

@@ -63,7 +63,7 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, expected: str) -> None:
-    """Raise a DataError about the first row of which ``good`` does not hold."""
+    """Raise a DataError that names the first row of which ``good`` does not hold."""
     bad = rows.filter(~good.fill_null(False)).head(1)
     if len(bad):
         raise DataError(path, f"line {bad['line'][0]}", ascii(bad["shown"][0])[:80], expected)
@@ -71,7 +71,7 @@ def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, expected: str) -> None
 
 def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | TileKernel:
     """The graph or kernel of an npz with other runtimes, (c,) nanoseconds; raises DataError if it
-    cannot be believed, or has another number of configurations."""
+    is damaged, or has another number of configurations."""
     with archive.opened(path) as file:
         read = read_tile if "config_feat" in file else read_layout
     graph = read(path, measured=False)

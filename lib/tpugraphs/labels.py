@@ -1,4 +1,4 @@
-"""What a raw file says of its configurations' number and runtimes, without reading all of it."""
+"""Number and runtimes of a raw file's configurations, without reading all of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
-from lib.tpugraphs.npz import TileKernel, open_layout, safe_stems, stem
+from lib.tpugraphs.npz import NORMALIZERS, RUNTIME, open_layout, safe_stems, stem
 from lib.tpugraphs.protobuf import read_protobuf
-
-RUNTIME, NORMALIZER = "config_runtime", "config_runtime_normalizers"
 
 
 def count_configurations(path: Path) -> dict[str, int]:
@@ -31,20 +29,21 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
     from several machines.
 
     Raises:
-        DataError: if the file cannot be believed.
+        DataError: if the file is damaged.
     """
     if path.suffix == ".npz":
         return {stem(path): _npz_runtimes(path)}
     content = read_protobuf(path)
-    if isinstance(content, list):
-        kernels = [kernel for kernel in content if len(kernel.config_runtime)]
-        names = safe_stems([kernel.name for kernel in kernels])
-        return {n: _normalized(kernel) for n, kernel in zip(names, kernels, strict=True)}
-    return {stem(path): content.config_runtime}
+    if not isinstance(content, list):
+        return {stem(path): content.config_runtime}
+    kernels = [kernel for kernel in content if len(kernel.config_runtime)]
+    names = safe_stems([kernel.name for kernel in kernels])
+    times = [_normalized(k.config_runtime, k.config_runtime_normalizers) for k in kernels]
+    return dict(zip(names, times, strict=True))
 
 
 def configurations_alike(path: Path) -> bool:
-    """Whether all configurations of a layout graph's file are the same; raises DataError.
+    """Return whether all configurations of a layout graph's file are the same; raises DataError.
 
     Of an npz they are read up to the first one that differs, or not much further.
     """
@@ -60,21 +59,20 @@ def configurations_alike(path: Path) -> bool:
 def _npz_runtimes(path: Path) -> np.ndarray:
     with archive.opened(path) as file:
         headers = {RUNTIME: _runtime_header(file)}
-        if NORMALIZER in file:
-            headers[NORMALIZER] = file.header(NORMALIZER)
+        if NORMALIZERS in file:
+            headers[NORMALIZERS] = file.header(NORMALIZERS)
         arrays = file.read(headers)
     times = checks.runtimes(path, RUNTIME, arrays[RUNTIME])
-    if NORMALIZER not in arrays:
+    if NORMALIZERS not in arrays:
         return times
-    normalizers = checks.normalizers(path, NORMALIZER, arrays[NORMALIZER])
+    normalizers = checks.normalizers(path, NORMALIZERS, arrays[NORMALIZERS])
     if normalizers.shape != times.shape:
-        raise DataError(path, NORMALIZER, normalizers.shape, f"{times.shape}, as {RUNTIME}")
+        raise DataError(path, NORMALIZERS, normalizers.shape, f"{times.shape}, as {RUNTIME}")
+    return _normalized(times, normalizers)
+
+
+def _normalized(times: np.ndarray, normalizers: np.ndarray) -> np.ndarray:
     return times / normalizers if normalizers.any() else times
-
-
-def _normalized(kernel: TileKernel) -> np.ndarray:
-    normalizers = kernel.config_runtime_normalizers
-    return kernel.config_runtime / normalizers if normalizers.any() else kernel.config_runtime
 
 
 def _runtime_header(file: archive.Archive) -> archive.Header:

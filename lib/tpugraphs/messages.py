@@ -1,4 +1,4 @@
-"""Protobuf files, told apart by their content: layout, tile, or HLO modules, bare or as dumped."""
+"""Protobuf files of layouts, tiles or HLO modules, bare or as dumped, known by their content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHER_FILES = {  # what a file begins with that is no protobuf: what it is, and 
 
 
 def detect_kind(path: Path | str) -> str:
-    """Tell ``layout``, ``tile`` and ``hlo`` files apart by their content.
+    """Return whether a file is of kind ``layout``, ``tile`` or ``hlo``, by its content.
 
     Protobuf parses almost anything, so a kind counts only if its modules have instructions and
     every instruction has an opcode. An HloProto has its module where ModuleTuningData has it, but
@@ -50,7 +50,10 @@ def detect_kind(path: Path | str) -> str:
             modules = _modules(kind, _message(kind, data))
         except DecodeError:
             continue
-        if modules and all(_plausible(module) for module in modules):
+        parts = [
+            [i for comp in module.computations for i in comp.instructions] for module in modules
+        ]
+        if parts and all(part and all(inst.opcode for inst in part) for part in parts):
             return kind
     actual = f"{len(data)} bytes with no HLO instructions"
     expected = " or ".join(m.__name__ for m in MESSAGES.values())
@@ -59,7 +62,7 @@ def detect_kind(path: Path | str) -> str:
 
 
 def from_bytes(message: type[M], data: bytes) -> M:
-    """A message; raises DecodeError, or MemoryError, which the library tells as the other."""
+    """Return a message; raises DecodeError, or MemoryError, which the library hides in that."""
     try:
         return message.FromString(data)
     except DecodeError as error:
@@ -105,8 +108,3 @@ def _modules(kind: str, message: Any) -> list[HloModuleProto]:
         tuned = message.fingerprint or message.config_index_to_node
         return [message.module] if tuned and message.HasField("module") else []
     return [tuning.module for tuning in message.modules if tuning.HasField("module")]
-
-
-def _plausible(module: HloModuleProto) -> bool:
-    instructions = [inst for comp in module.computations for inst in comp.instructions]
-    return bool(instructions) and all(inst.opcode for inst in instructions)

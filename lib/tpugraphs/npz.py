@@ -78,8 +78,8 @@ def safe_stems(names: Sequence[str]) -> list[str]:
     """Names of graphs for those of modules: only ``[A-Za-z0-9_.-]``, none hidden, all different.
 
     Other characters become ``_``. The second graph of a name gets ``-2`` behind it, and so on, in
-    the order given. Names that differ in case only are told apart too, for file systems that do
-    not.
+    the order given. Names that differ in case only count as the same, for file systems that do not
+    distinguish case.
     """
     stems: list[str] = []
     taken: set[str] = set()
@@ -107,7 +107,7 @@ def read_layout(path: Path | str, measured: bool = True) -> LayoutGraph:
         measured: whether runtimes must be there; without them the graph is unlabelled.
 
     Raises:
-        DataError: anything about the file that cannot be believed.
+        DataError: the file is damaged, or a value in it is impossible.
     """
     with open_layout(path, measured) as (graph, chunks):
         count, nodes = len(graph.config_runtime), len(graph.node_config_ids)
@@ -130,7 +130,7 @@ def open_layout(
         reader passes them through :func:`lib.tpugraphs.checks.layout_codes`, or does as much.
 
     Raises:
-        DataError: anything about the file that cannot be believed, also from the iterator.
+        DataError: the file is damaged, or a value in it is impossible, also from the iterator.
     """
     with archive.opened(path) as file:
         headers = _headers(file, checks.LAYOUT_SPEC, ("node_splits",), measured)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lib.tpugraphs import opcodes
 
-# First column and length of the lists whose length can be told from other columns.
+# First column and length of the lists whose length other columns show.
 CONVOLUTION_LISTS = ((95, 4), (101, 4))  # input and kernel spatial dimensions
 LAYOUT_LIST = (134, 6)  # layout_minor_to_major
 SHAPE_COLUMNS = slice(21, 27)  # shape_dimensions_0..5
@@ -14,8 +14,8 @@ WINDOW_COUNTS = [91, 92]  # true and false window_reversal: together the window'
 
 
 def detect_padding(node_feat: np.ndarray) -> int:
-    """Which fill the "leading only" columns of (n, 140) features have: -1, or 0 (also when nothing
-    shows any padding).
+    """Return the fill of the "leading only" columns of (n, 140) features: -1, or 0 (also when
+    nothing shows any padding).
 
     The lists hold positions of dimensions, so a negative value in them can only be padding.
     Columns 31-36 are not consulted, for :func:`pad_with_minus_one` leaves them alone.

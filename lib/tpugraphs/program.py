@@ -56,7 +56,7 @@ def read_program(path: Path) -> Program:
     An HLO module has no configurations, and its sites are its convolutions, dots and reshapes.
 
     Raises:
-        DataError: if the file is none of these, or cannot be believed.
+        DataError: if the file is none of these, or is damaged.
     """
     if path.suffix == ".npz":
         return Program(path, read_layout(path), None)
@@ -105,8 +105,11 @@ def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarra
 
 
 def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
-    places, numbered = _places(program), json_lines(path)
-    shape = len(numbered), len(program.graph.node_config_ids), checks.LAYOUT_FEATURES
+    ids, numbered = program.graph.node_config_ids.tolist(), json_lines(path)
+    places = {str(node): place for place, node in enumerate(ids)}
+    if program.names:
+        places = {program.names[node]: place for place, node in enumerate(ids)} | places
+    shape = len(numbered), len(ids), checks.LAYOUT_FEATURES
     features = np.full(shape, -1, np.int8)
     for row, (number, line) in zip(features, numbered, strict=True):
         done: set[int] = set()
@@ -155,15 +158,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"{key[:60]} twice")
         members[key] = value
     return members
-
-
-def _places(program: Program) -> dict[str, int]:
-    """Position among the sites by instruction name and by node position."""
-    ids = program.graph.node_config_ids.tolist()
-    places = {str(node): place for place, node in enumerate(ids)}
-    if program.names:
-        places = {program.names[node]: place for place, node in enumerate(ids)} | places
-    return places
 
 
 def _site_features(path: Path, where: str, tensors: Any) -> list[int]:

@@ -25,8 +25,6 @@ from lib.tpugraphs.npz import LayoutGraph, TileKernel, stem
 from lib.tpugraphs.schema_pb2 import (
     ConfigProfile,
     HloModuleProto,
-    ModuleTuningData,
-    NodeLayoutConfig,
     TileSizeConfig,
 )
 
@@ -39,7 +37,7 @@ def read_protobuf(path: Path | str, kind: str = "auto") -> LayoutGraph | list[Ti
     Args:
         path: the file.
         kind: ``layout`` (one ModuleTuningData), ``tile`` (one TuningData), ``hlo`` (one
-            HloModuleProto, or the HloProto around it), or ``auto`` to tell by the content.
+            HloModuleProto, or the HloProto around it), or ``auto`` to go by the content.
 
     Raises:
         DataError: the bytes are not such a message, or break a rule of the format.
@@ -102,23 +100,36 @@ def read_tile_pb(path: Path | str) -> list[TileKernel]:
     Raises:
         DataError: the bytes or the values break a rule of the format.
     """
-    modules = [tuning for tuning in read_message(path, "tile").modules if _has_tiles(tuning)]
-    counting = [
-        [run for run in tuning.runs if not run.error and run.profile.compute_time_ns > 1]
-        for tuning in modules
-    ]
+    measured: list[tuple[HloModuleProto, list[ConfigProfile]]] = []
     normalizers: dict[str, int] = {}
-    for tuning, runs in zip(modules, counting, strict=True):
-        name = tuning.module.name
+    for tuning in read_message(path, "tile").modules:
+        tiled = all(run.op_config.HasField("tile_size_config") for run in tuning.runs)
+        if not tuning.HasField("module") or len(tuning.runs) < 2 or not tiled:
+            continue
+        runs = [run for run in tuning.runs if not run.error and run.profile.compute_time_ns > 1]
         default = next((run for run in runs if run.is_default), None)
         if default is None:
-            actual = "no default among the runs that count"
-            raise DataError(path, f"runs of module {name!r}", actual, "one with is_default")
-        normalizers[name] = default.profile.compute_time_ns
-    return [
-        _tile_kernel(path, tuning.module, runs, normalizers[tuning.module.name])
-        for tuning, runs in zip(modules, counting, strict=True)
-    ]
+            where = f"runs of module {tuning.module.name!r}"
+            raise DataError(
+                path, where, "no default among the runs that count", "one with is_default"
+            )
+        normalizers[tuning.module.name] = default.profile.compute_time_ns
+        measured.append((tuning.module, runs))
+    kernels = []
+    for module, runs in measured:
+        graph = _encode(path, module)
+        rows = [tile_features(run.op_config.tile_size_config) for run in runs]
+        kernel = TileKernel(
+            name=module.name or stem(path),
+            node_feat=graph.node_feat,
+            node_opcode=graph.node_opcode,
+            edge_index=graph.edge_index,
+            config_feat=np.array(rows, np.int64).astype(np.float32),
+            config_runtime=_times(runs),
+            config_runtime_normalizers=np.full(len(runs), normalizers[module.name], np.int64),
+        )
+        kernels.append(kernel)
+    return kernels
 
 
 def tile_features(config: TileSizeConfig) -> list[int]:
@@ -127,15 +138,9 @@ def tile_features(config: TileSizeConfig) -> list[int]:
     return [value for values in bounds for value in aggregated(values, 6, empty_product=0)]
 
 
-def layout_features(config: NodeLayoutConfig) -> list[int]:
-    """The 18 layout features of a node: up to three tensors of six dimensions, -1 elsewhere."""
-    row = [leading(tensor.dims, TENSOR_DIMS, fill=-1) for tensor in config.tensors[:TENSORS]]
-    row += [[-1] * TENSOR_DIMS] * (TENSORS - len(row))
-    return [value for tensor in row for value in tensor]
-
-
 def _layout_row(path: Path | str, index: int, run: ConfigProfile, count: int) -> np.ndarray:
-    """The features of a run's nodes, (k, 18) int8."""
+    """Return the features of a run's nodes, (k, 18) int8: up to three tensors of six dimensions,
+    -1 elsewhere."""
     nodes = run.module_config.layout_config.nodes
     where = f"runs[{index}].module_config.layout_config.nodes"
     if len(nodes) != count:
@@ -143,7 +148,10 @@ def _layout_row(path: Path | str, index: int, run: ConfigProfile, count: int) ->
     tensors = max((len(node.tensors) for node in nodes), default=0)
     if tensors > TENSORS:
         raise DataError(path, where, f"{tensors} tensors", f"at most {TENSORS}")
-    features = np.array([layout_features(node) for node in nodes], np.int32)
+    features = np.full((count, TENSORS, TENSOR_DIMS), -1, np.int32)
+    for row, node in zip(features, nodes, strict=True):
+        for digits, tensor in zip(row, node.tensors, strict=False):
+            digits[:] = leading(tensor.dims, TENSOR_DIMS, fill=-1)
     return checks.layout_codes(path, features.reshape(count, checks.LAYOUT_FEATURES))
 
 
@@ -163,33 +171,6 @@ def _layout_graph(
         node_config_ids=checks.config_ids(path, ids, len(graph.node_feat)),
         node_config_feat=codes,
         config_runtime=_times(runs),
-    )
-
-
-def _has_tiles(tuning: ModuleTuningData) -> bool:
-    return (
-        tuning.HasField("module")
-        and len(tuning.runs) >= 2
-        and all(run.op_config.HasField("tile_size_config") for run in tuning.runs)
-    )
-
-
-def _tile_kernel(
-    path: Path | str,
-    module: HloModuleProto,
-    runs: Sequence[ConfigProfile],
-    normalizer: int,
-) -> TileKernel:
-    graph = _encode(path, module)
-    rows = [tile_features(run.op_config.tile_size_config) for run in runs]
-    return TileKernel(
-        name=module.name or stem(path),
-        node_feat=graph.node_feat,
-        node_opcode=graph.node_opcode,
-        edge_index=graph.edge_index,
-        config_feat=np.array(rows, np.int64).astype(np.float32),
-        config_runtime=_times(runs),
-        config_runtime_normalizers=np.full(len(runs), normalizer, np.int64),
     )
 
 

@@ -1,4 +1,4 @@
-"""Where the raw data are: Kaggle's folder, the official archives' folder, or ours."""
+"""The folders of raw data: Kaggle's folder, the official archives' folder, or ours."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class DataRoot:
         return rows.with_columns(runtime.cast(pl.Int64 if whole else pl.Float64))
 
     def programs(self, collection: str) -> pl.DataFrame | None:
-        """What is known of the programs of our own measurements; ``None`` if not there.
+        """Return what is known of the programs of our own measurements; ``None`` if not there.
 
         Columns ``graph, family, family_in_training``: whether the training split has programs
         of its family.
@@ -99,7 +99,7 @@ class DataRoot:
 
 
 def unusable_in(name: str) -> str:
-    """What cannot stand in a graph's name, in words; empty if nothing is wrong with it.
+    """Return what cannot stand in a graph's name, in words; empty if nothing is wrong with it.
 
     A submission has a line a graph: its ID, a comma, and indices joined by semicolons; the ID ends
     in a colon and the name. So neither these nor quotes may be in a name, nor anything that ends a
@@ -117,7 +117,7 @@ def unusable_in(name: str) -> str:
 
 
 def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFrame | None:
-    """A collection's rows of a table beside the raw files; ``None`` if there is no such table."""
+    """Return a collection's rows of a table of the root; ``None`` if there is no such table."""
     if not path.exists() and not path.is_symlink():
         return None
     named = pl.col("collection") == collection
@@ -127,7 +127,7 @@ def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFra
 
 
 def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, expected: str) -> None:
-    """Raise a DataError about the first row of which ``bad`` holds."""
+    """Raise a DataError that names the first row of which ``bad`` holds."""
     bad_rows = rows.filter(bad).head(1)
     if len(bad_rows):
         graph, value = bad_rows["graph"][0], bad_rows[column].to_list()[0]

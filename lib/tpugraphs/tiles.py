@@ -27,7 +27,7 @@ def read_kernels(path: Path) -> list[TileKernel]:
     That of an npz is named after the file, those of a protobuf after their modules.
 
     Raises:
-        DataError: anything about the file that cannot be believed, or that it has no kernel.
+        DataError: the file is damaged, a value in it is impossible, or it has no kernel.
     """
     if path.suffix == ".npz":
         return [read_tile(path)]

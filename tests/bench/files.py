@@ -29,11 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-from lib.tpugraphs.dataset import write_dataset
 from tests.bench.rawfiles import write_raw
 from tests.kernels import tile_kernel, write_kernels
 from tests.stages import REPOSITORY, environment
-from tests.synthetic import OWN
+from tests.synthetic import OWN, write_dataset
 
 SMALL, HUGE = "tile-xla", "layout-xla-default"  # collections
 SPLIT = "train"

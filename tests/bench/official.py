@@ -29,12 +29,13 @@ from joblib import Parallel, delayed
 from lib.files.terminal import duration, table
 from lib.runs.identity import record_path
 from lib.settings import settings_for
-from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
 from tests.bench.rawfiles import write_raw
 from tests.bench.sizes import OFFICIAL_SIZES, GraphSize, official_graphs
 from tests.kernels import tile_kernel
 from tests.stages import REPOSITORY, environment
+from tests.synthetic import write_dataset
 
 REPEATED = {"random": 0.05, "default": 0.2}  # share of configurations that repeat another
 

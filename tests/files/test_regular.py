@@ -53,7 +53,7 @@ def measured(path: Path) -> None:
 
 
 # These say what they expect of the file, and what to do if it is not there.
-TELLING = (read_json, tensor_file.load, tensor_file.read_about, read_table)
+TELLING = (read_json, tensor_file.load, tensor_file.read_metadata, read_table)
 OTHERS = (read_entries, read_ids, measured)
 
 

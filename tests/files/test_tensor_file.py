@@ -81,7 +81,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
 def test_what_a_file_is_about_without_its_tensors(tmp_path):
     tensor_file.save(tmp_path / "state", TENSORS, {**ABOUT, "numbers": {10: "a", 9: "b"}})
     expected = {**ABOUT, "numbers": {"10": "a", "9": "b"}}
-    assert tensor_file.read_about(tmp_path / "state") == expected
+    assert tensor_file.read_metadata(tmp_path / "state") == expected
     assert tensor_file.load(tmp_path / "state")[1] == expected
 
 

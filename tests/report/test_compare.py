@@ -64,7 +64,7 @@ def test_itself(tmp_path):
     text = compared(one, one)
     assert "The settings are the same." in text
     assert "B is better on 0, A on 0, equal on 8" in text
-    assert text.count("the two cannot be told apart") == 2
+    assert text.count("the two differ by no more than chance") == 2
     assert "over 1 graph: +0.000\n" in text and "nan" not in text
 
 
@@ -87,7 +87,7 @@ def test_other_folds_and_a_single_seed_are_said(tmp_path):
         ("nowhere", "no such folder"),
         ("empty", "no metrics.json there; run 04_ensemble.py first"),
         ("others", "have no scored graph in common"),
-        ("tile-xla", "is judged by Kendall's τ, .* by M_tile"),
+        ("tile-xla", "is measured by Kendall's τ, .* by M_tile"),
     ],
 )
 def test_errors_say_what_to_do(tmp_path, second, message):

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from lib.files.artifacts import atomic_file
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 from lib.programs.tensorir.accesses import unknown
 from lib.programs.tensorir.described import check_described
 from lib.programs.tensorir.features import WIDTH
@@ -137,7 +137,7 @@ def read(place: Path) -> Measured:
     Raises:
         DataError: it is none, or it says what cannot be.
     """
-    with believing(place, "npz", "a file of measured programs"):
+    with reading(place, "npz", "a file of measured programs"):
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         metadata = json.loads(arrays.pop("about").item())

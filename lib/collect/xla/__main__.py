@@ -23,10 +23,10 @@ from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.environment import measuring_environment
 from lib.collect.xla.programs import Program, bundled_programs, selected_programs
 from lib.files.artifacts import remove_leftovers
-from lib.files.believing import believing
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.files.foreign import reading
 from lib.files.processor import cores_of
 
 COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
@@ -111,7 +111,7 @@ def unfinished(path: Path, args: argparse.Namespace) -> bool:
     if not path.exists():
         return True
     whole = "what make collect wrote; delete it, and it is measured again"
-    with believing(path, "file", whole), np.load(path, allow_pickle=False) as file:
+    with reading(path, "file", whole), np.load(path, allow_pickle=False) as file:
         return missing_rounds(file["rounds"], file["search"], args) > 0
 
 

@@ -24,9 +24,9 @@ from tqdm import tqdm
 from lib.collect.xla.environment import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
-from lib.files.believing import believing
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
+from lib.files.foreign import reading
 from lib.files.processor import processor
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
@@ -120,7 +120,7 @@ def read_copies(path: Path) -> list[tuple[Copy, float]]:
         DataError: it was written on another, or the file is another.
     """
     expected = "what lib.collect.xla.copies writes"
-    with believing(path, "copies", expected), np.load(path, allow_pickle=False) as file:
+    with reading(path, "copies", expected), np.load(path, allow_pickle=False) as file:
         columns = [file[name].tolist() for name in Copy._fields]
         times, where = file["microseconds"].tolist(), str(file["processor"])
     if where != processor():

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 from lib.ranking.rounds import label
 from lib.tpugraphs import checks
 from lib.tpugraphs.encoding import EncodedGraph, encode_module
@@ -115,7 +115,7 @@ def read_raw(path: Path) -> list[Measurements]:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     expected = "what make collect writes; delete it, and it is measured again"
-    with believing(path, "file", expected), np.load(path, allow_pickle=False) as file:
+    with reading(path, "file", expected), np.load(path, allow_pickle=False) as file:
         arrays = {key: file[key] for key in RAW}
     sizes: dict[str, int] = {}
     for key, (kind, shape) in RAW.items():

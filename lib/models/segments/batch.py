@@ -1,4 +1,4 @@
-"""What whole-graph networks read: a graph under some configurations, segment by segment."""
+"""The input of whole-graph networks: a graph under some configurations, segment by segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lib.models.common.rows import GraphBatch
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment under the configurations that tell it apart, and what it counts for.
+    """A segment under the configurations that differ in it, and what it counts for.
 
     Attributes:
         graph: the segment as a graph of its own, under d configurations.
@@ -40,13 +40,13 @@ class Segment:
         return replace(self, graph=self.graph.to(device), **moved)
 
     def embedded(self, embeddings: Tensor) -> Embedded:
-        """What was computed of it: (p, width), on any device."""
+        """Return what was computed of it: (p, width), on any device."""
         return Embedded(self.number, self.places.cpu(), self.trained, embeddings.detach().cpu())
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What was computed of a segment; the segment itself, with its features, can go.
+    """Embeddings that were computed of a segment; the segment, with its features, can go.
 
     Attributes:
         number, places, trained: of the segment.

@@ -37,7 +37,7 @@ class GraphAttention(nn.Module):
         return self.attend(self.projection(x), sources, pointers)
 
     def attend(self, projected: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-        """What each node reads from its neighbours.
+        """Return what each node reads from its neighbours.
 
         Args:
             projected: (m, b, channels), W h. The first n rows are the nodes that attend; others

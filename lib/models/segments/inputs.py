@@ -17,7 +17,7 @@ from lib.models.segments.settings import LayoutPooling
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
 from lib.runs.memory import Estimate, free_memory, memory_errors
 
-SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
+SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, roughly
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
@@ -109,7 +109,7 @@ class SegmentedGraph:
 
 
 def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np.ndarray:
-    """Where segments of at most ``segment_nodes`` start, and the last one ends, (s + 1,) int64.
+    """Return where segments of at most ``segment_nodes`` start, and the last ends, (s + 1,) int64.
 
     A segment ends at the last of ``splits`` that it reaches, so that parts of the program stay
     whole and small ones share a segment; where it reaches none, it ends after ``segment_nodes``.
@@ -165,7 +165,7 @@ def segments_scores(
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
     with memory_errors(Estimate(size * configuration_bytes, what, ADVICE), device):
         return scores_of_rows(
-            lambda chosen: network(segments_batch(graph, chosen)),
+            lambda rows: network(segments_batch(graph, rows)),
             len(graph.graph.runtime),
             rows,
             lambda count: in_order(count, size),

@@ -15,7 +15,6 @@ have skip connections, as the inductive network of the GAT paper has, and ELU.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +69,7 @@ class GraphSum(nn.Module, ABC):
 
     @abstractmethod
     def forward_bytes(self, nodes: int, edges: int) -> int:
-        """Memory, about, that :meth:`embed` takes a configuration, without gradients."""
+        """Return bytes, roughly, that :meth:`embed` takes a configuration, without gradients."""
 
     @abstractmethod
     def score(self, total: Tensor, nodes: int) -> Tensor:
@@ -153,11 +152,6 @@ class AttentionModel(GraphSum):
             + self.nodes(self.inputs.nodes(graph, rows))
         )
 
-    def first_of(self, graph: GraphBatch, nodes: Tensor) -> Tensor:
-        """The first vectors of some nodes alone, (t, d, channels)."""
-        rows, index = torch.unique(_rows_of(graph, nodes), return_inverse=True)
-        return nn.functional.embedding(index, self.table(graph, rows))
-
     def _embed(self, graph: GraphBatch, watched: Tensor | None = None) -> tuple[Tensor, list]:
         """The sum over all nodes, and each layer's input at the ``watched`` nodes."""
         sources, pointers = with_itself(graph.sources, graph.pointers)
@@ -181,13 +175,14 @@ class AttentionModel(GraphSum):
         Forward it is :meth:`_embed`, once without gradients for all, and once with them for the
         run, which reads its neighbours' vectors of the first pass.
         """
-        local = _neighbourhood(graph, nodes)
+        others, sources, pointers = _neighbourhood(graph, nodes)
         with torch.no_grad():
-            total, seen = self._embed(graph, torch.cat([nodes, local.others]))
-        count, x = len(nodes), self.first_of(graph, nodes)
+            total, seen = self._embed(graph, torch.cat([nodes, others]))
+        rows, index = torch.unique(_rows_of(graph, nodes), return_inverse=True)
+        count, x = len(nodes), nn.functional.embedding(index, self.table(graph, rows))
         for layer, before in zip(self.layers, seen, strict=False):
             joined = torch.cat([x, before[count:]])
-            x = x + nn.functional.elu(layer(joined, local.sources, local.pointers))
+            x = x + nn.functional.elu(layer(joined, sources, pointers))
         return (total - seen[-1][:count].sum(dim=0)) + x.sum(dim=0)
 
 
@@ -211,16 +206,9 @@ class WholeInputs(nn.Module):
         return torch.cat([numbers, _one_hot(graph.layout[rows])], dim=1)
 
 
-@dataclass(frozen=True)
-class _Local:
-    """Some nodes and those that they attend to: run rows first, then ``others``."""
-
-    others: Tensor
-    sources: Tensor
-    pointers: Tensor
-
-
-def _neighbourhood(graph: GraphBatch, nodes: Tensor) -> _Local:
+def _neighbourhood(graph: GraphBatch, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the other nodes that some attend to, and sources and pointers among rows of the nodes,
+    then of the others."""
     sources, pointers = with_itself(graph.sources, graph.pointers)
     starts, counts = pointers[nodes], pointers.diff()[nodes]
     local = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -230,7 +218,7 @@ def _neighbourhood(graph: GraphBatch, nodes: Tensor) -> _Local:
     place[nodes] = torch.arange(len(nodes), device=nodes.device)
     others = torch.unique(read[place[read] < 0])
     place[others] = len(nodes) + torch.arange(len(others), device=nodes.device)
-    return _Local(others, place[read], local)
+    return others, place[read], local
 
 
 def _rows_of(graph: GraphBatch, nodes: Tensor) -> Tensor:

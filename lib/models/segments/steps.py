@@ -1,4 +1,4 @@
-"""What a step on a whole graph is: a class for each model, which its settings name.
+"""Steps on a whole graph: a class for each model, which its settings name.
 
 Everything with gradients (GAT, Pooling), a run of nodes with gradients (Partitioning), or a few
 segments with gradients and the others from the historical table (GST).
@@ -36,12 +36,12 @@ class FullSteps:
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """A graph under some configurations; all that is random comes from ``generator``."""
-        return segments_batch(graph, chosen)
+        return segments_batch(graph, configurations)
 
-    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: SegmentedGraph, configurations: np.ndarray, batch: SegmentsBatch) -> None:
         """Note what the step has computed."""
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -73,7 +73,7 @@ class PoolingSteps(FullSteps):
     """Steps of the Pooling Model, which takes next to nothing."""
 
     def estimate(self) -> Estimate | None:
-        """Not worth telling."""
+        """Return nothing."""
         return None
 
 
@@ -81,14 +81,14 @@ class RunSteps(FullSteps):
     """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """The whole graph, with gradients in the nodes of one run."""
         length = min(self.settings.trained_nodes, graph.node_count)
         start = int(generator.integers(graph.node_count - length + 1))
         nodes = torch.from_numpy(graph.run(start, start + length))
-        whole = replace(graph.segment(0, graph.cells(chosen)), nodes=nodes)
-        return SegmentsBatch(len(chosen), graph.node_count, [whole])
+        whole = replace(graph.segment(0, graph.cells(configurations)), nodes=nodes)
+        return SegmentsBatch(len(configurations), graph.node_count, [whole])
 
     def _bytes(self, name: str) -> int:
         s, row = self.settings, self.cache.rows[name]
@@ -120,15 +120,15 @@ class SegmentSteps(FullSteps):
             self.table = EmbeddingTable(sizes, settings.channels, limit)
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """Some segments with gradients; of others, unless dropped, the remembered sums."""
-        s, cells = self.settings, graph.cells(chosen)
+        s, cells = self.settings, graph.cells(configurations)
         trained = generator.permutation(len(graph))[: s.trained_segments]
         undropped = generator.random(len(graph)) >= s.segment_dropout
         weight = 1 + s.segment_dropout * (len(graph) / len(trained) - 1)
         others = np.setdiff1d(np.flatnonzero(undropped), trained)
-        remembered, missing = self._remembered(graph, chosen, others)
+        remembered, missing = self._remembered(graph, configurations, others)
 
         def segments() -> Iterator[Segment]:
             for number in np.sort(trained):
@@ -137,15 +137,17 @@ class SegmentSteps(FullSteps):
                 yield replace(graph.segment(number, cells, places), trained=False)
 
         computed = None if self.table is None else []
-        return SegmentsBatch(len(chosen), graph.node_count, segments(), remembered, computed)
+        return SegmentsBatch(
+            len(configurations), graph.node_count, segments(), remembered, computed
+        )
 
-    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: SegmentedGraph, configurations: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
         self.table.step += 1
         for embedded in batch.computed:
-            where = chosen[embedded.places.numpy()]
+            where = configurations[embedded.places.numpy()]
             self.table.write(graph.graph.name, where, embedded.number, embedded.embeddings.numpy())
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -157,12 +159,12 @@ class SegmentSteps(FullSteps):
         return not tensors if self.table is None else self.table.restore(dict(tensors))
 
     def _remembered(
-        self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray
+        self, graph: SegmentedGraph, configurations: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of the other segments' embeddings in the table; segments and places it lacks."""
         if self.table is None:
-            return None, [(int(number), np.arange(len(chosen))) for number in others]
-        steps, embeddings = self.table.read(graph.graph.name, chosen)
+            return None, [(int(number), np.arange(len(configurations))) for number in others]
+        steps, embeddings = self.table.read(graph.graph.name, configurations)
         steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
         remembered = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
         absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]

@@ -1,6 +1,6 @@
 """Training on whole graphs: GST and its baselines, a graph a step, read when it is needed.
 
-What a model's step is, :mod:`lib.models.segments.steps` says.
+Steps of each model are in :mod:`lib.models.segments.steps`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SegmentsFold(Fold):
         """The graphs of a fold; raises as :func:`lib.training.split.sides_of`.
 
         Raises:
-            UserError: also if the historical table would be larger than was asked for.
+            UserError: also if the historical table would be larger than its limit.
         """
         sides = ([graph.name for graph in side] for side in sides_of(cache, fold, settings))
         return cls(*sides, settings, cache)

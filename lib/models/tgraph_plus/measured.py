@@ -13,8 +13,8 @@ from torch import Tensor
 from lib.compiler.cpu.moves import MovedTensor, memory_features
 from lib.compiler.cpu.resolved import WIDTHS
 from lib.compiler.orders import row_major
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 
 WIDTH = 4  # bytes of an element
 FIELDS = ("shape", "before", "after", "microseconds")
@@ -63,7 +63,7 @@ def measured_copies(path: Path) -> MeasuredCopies:
 def _read(path: Path) -> list[list]:
     """The columns of a file of measured copies, ``FIELDS``."""
     expected = "what lib.collect.xla.copies writes"
-    with believing(path, "copies", expected), np.load(path, allow_pickle=False) as file:
+    with reading(path, "copies", expected), np.load(path, allow_pickle=False) as file:
         columns = {name: file[name] for name in FIELDS}
     for name, column in columns.items():
         if len(column) != len(columns["shape"]) or not len(column):

@@ -175,7 +175,7 @@ def bundled_error(weights: Path, device: str, schedules: int, searched: bool) ->
         DataError: they say nothing of it.
     """
     path = next(weights.glob("fold_*/*"))
-    said = expect(tensor_file.read_about(path), ERRORS, path, advice="make weights")["errors"]
+    said = expect(tensor_file.read_metadata(path), ERRORS, path, advice="make weights")["errors"]
     count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
     if device not in said:
         raise DataError(path, "errors", f"none of {device}", "its errors; make weights")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.files.foreign import reading
 from lib.files.schema import expect
 from lib.programs.inputs import Programs, described_programs
 from lib.programs.latency.memory import Traffic
@@ -65,7 +65,7 @@ def read_network(path: Path) -> Network:  # longer: one check after the other
     Raises:
         DataError: it is none, or it says what cannot be.
     """
-    with believing(path, "npz", EXPECTED):
+    with reading(path, "npz", EXPECTED):
         with np.load(path, allow_pickle=False) as file:
             size = sum(entry.file_size for entry in file.zip.infolist())
             if size > MOST_BYTES:

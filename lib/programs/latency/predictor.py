@@ -216,7 +216,9 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
             raise DataError(folder, "data", "another cache's fingerprint", advice)
         return ensemble, devices_of(cache), folder
     path = next(folder.glob("fold_*/*"))
-    known = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
+    known = expect(
+        tensor_file.read_metadata(path), {"devices": [DEVICE]}, path, advice="make weights"
+    )
     make = f"make all COLLECTION={collection}"
     print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
     return ensemble, known["devices"], folder

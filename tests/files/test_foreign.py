@@ -11,8 +11,8 @@ import pytest
 
 from lib.collect.tvm import raw
 from lib.collect.xla import copies, measurements
-from lib.files.believing import ZLIB_MEMORY, believing
 from lib.files.errors import DataError
+from lib.files.foreign import ZLIB_MEMORY, reading
 from lib.models.tgraph_plus.measured import measured_copies
 from lib.programs.latency.network import read_network
 from lib.programs.tensorir.described import ARRAYS
@@ -49,5 +49,5 @@ def test_it_is_told(tmp_path, reader):
 
 
 def test_a_lack_of_memory_is_no_fault_of_the_file():
-    with pytest.raises(MemoryError), believing("a", "b", "c"):
+    with pytest.raises(MemoryError), reading("a", "b", "c"):
         raise zlib.error(f"Error {ZLIB_MEMORY} while decompressing data")

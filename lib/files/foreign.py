@@ -1,4 +1,4 @@
-"""Reading bytes that may not be what they say: every way in which that ends is one error."""
+"""Files from others, whose bytes may be damaged: every way in which that ends is one error."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _BROKEN = (
 
 
 @contextmanager
-def believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
-    """Make what bytes that are not what they say raise one :class:`DataError`.
+def reading(path: Path | str, field: str, expected: str) -> Iterator[None]:
+    """Turn whatever damaged bytes raise into one :class:`DataError`.
 
     Args:
         path, field: what is read, for the message.
