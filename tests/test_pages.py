@@ -99,7 +99,9 @@ def typed(line: str, tree: Path, *more: str) -> str:
     if words[0] == "make":
         given = dict(word.split("=", 1) for word in words[2:])
         trains = words[1] in ("all", "weights")
-        tiny = {"ARGS": TINY[given.get("MODEL", "")], **SMALL} if trains else {}
+        nowhere = "DATA" in given and not (tree / given["DATA"]).exists()  # as official data
+        model = given.get("MODEL", "tgraph" if nowhere else "")
+        tiny = {"ARGS": TINY[model], **SMALL} if trains else {}
         if "MODEL" in given:
             tiny.pop("ALSO", None)  # these learn from one collection
         words = make_command(*more, words[1], venv=quick(tree), **{**tiny, **given})
