@@ -160,7 +160,7 @@ def attack(tree: Path, rng: Random) -> tuple[str, str, subprocess.CompletedProce
     if kind == "ensemble":  # or it is up to date
         (tree / OWN / "stages" / "ensemble.json").unlink()
     if rng.random() < 0.15:
-        place = rng.randrange(1, len(words))
+        place = rng.randrange(2 if words[0] == "-m" else 1, len(words))
         words[place] = rng.choice([*(text for text in TEXTS if "\0" not in text), "--nope", "-1"])
         damage, allowed = f"word {place} is {ascii(words[place])[:40]}", ("*",)
     else:
