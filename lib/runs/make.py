@@ -12,7 +12,7 @@ import argparse
 import dataclasses
 import difflib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,4 +148,5 @@ def settings_of(
 
 if __name__ == "__main__":
     with one_line_errors():
-        {"paths": paths, "due": due}[sys.argv[1]](*sys.argv[2:])
+        answers: dict[str, Callable[..., None]] = {"paths": paths, "due": due}
+        answers[sys.argv[1]](*sys.argv[2:])
