@@ -36,7 +36,7 @@ class Cache:
         self.manifest = read_manifest(folder)
         self.form = format_with(self.manifest["entries"])
         self.table = read_table(folder)
-        self.arrays = {}
+        self.arrays: dict[str, np.ndarray] = {}
         for name, (dtype, entry, _) in self.form.arrays.items():
             path, shape = folder / f"{name}.bin", (self.manifest["entries"][name], *entry)
             check_size(path, math.prod(shape) * np.dtype(dtype).itemsize)
