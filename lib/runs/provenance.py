@@ -9,24 +9,10 @@ import sys
 from importlib.metadata import version
 from typing import Any
 
-from lib.files.artifacts import fingerprint_value
 from lib.files.processor import processor
-from lib.runs.code import NO_RESULT, ROOT, code_for, code_of
-from lib.settings import Settings
+from lib.runs.code import ROOT
 
 PACKAGES = ("torch", "numpy", "polars", "scipy")
-
-
-def run_identity(metadata: Any, settings: Settings, *programs: str) -> str:
-    """Return the fingerprint of a training outside of the stages.
-
-    Args:
-        metadata: settings and data.
-        settings: of the model.
-        programs: files whose code counts besides that of stage 2.
-    """
-    code = {**code_for("train", settings), **code_of(*programs, aside=NO_RESULT)}
-    return fingerprint_value({"metadata": metadata, "code": code})
 
 
 def versions() -> dict[str, str]:
