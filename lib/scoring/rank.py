@@ -46,7 +46,6 @@ from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
-DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
     "mean": "in the networks' own unit",
     "standardized": "in standard deviations among them",
@@ -80,7 +79,7 @@ class Ranking:
     @property
     def ranks(self) -> np.ndarray:
         """(c,) from 1 on; scores that are printed alike share a rank."""
-        rounded = np.round(self.scores, DIGITS)
+        rounded = np.round(self.scores, self.ensemble.settings.score_digits)
         _, place, counts = np.unique(rounded, return_inverse=True, return_counts=True)
         return (np.cumsum(counts) - counts + 1)[place]
 
@@ -223,9 +222,10 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     """Return the best configurations for people: a line for each site that they constrain, or of
     tile bounds. Those that were timed come first, fastest first."""
     lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
+    digits = ranking.ensemble.settings.score_digits
     for config in ranking.shown(count, timings):
         runtime = int(ranking.program.graph.config_runtime[config])
-        text = f"score {ranking.scores[config]:.{DIGITS}f}"
+        text = f"score {ranking.scores[config]:.{digits}f}"
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
         text += f", {timings.words(config)}" if timings and config in timings.of else ""
         lines.append(f"#{ranks[config]}  configuration {config}  {text}")
