@@ -160,7 +160,8 @@ def parts_of(graphs: dict[str, CachedGraph], name: str, learned: str, seed: int)
     """What is learned from, and what is ranked."""
     graph = graphs[name]
     if learned == ACROSS:
-        return [one for one in graphs.values() if one.name != graph.name], graph
+        others = [one for one in graphs.values() if one.name != graph.name]
+        return others, part(graph, np.arange(len(graph.cells)))
     count = len(graph.cells) // 2 if learned == "half" else int(learned)
     order = np.random.default_rng(seed).permutation(len(graph.cells))
     return [part(graph, np.sort(order[:count]))], part(graph, np.sort(order[count:]))
