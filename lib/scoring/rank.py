@@ -26,6 +26,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from lib import settings
 from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.terminal import printable
+from lib.ranking.blending import places_of
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
@@ -67,8 +68,8 @@ class Ranking:
     scores: np.ndarray
 
     def best(self, count: int) -> list[int]:
-        """The ``count`` configurations of lowest score; ties by position."""
-        return np.argsort(self.scores, kind="stable")[:count].tolist()
+        """The first ``count`` configurations of the order that a submission has."""
+        return np.argsort(places_of(self.scores, self.layouts_set))[:count].tolist()
 
     def shown(self, count: int, timings: Timings | None = None) -> list[int]:
         """Return the ``count`` configurations to show: those that ran by their time, and after
@@ -88,9 +89,16 @@ class Ranking:
         """The configuration that leaves every layout to the compiler, if there is one."""
         if isinstance(self.program.graph, TileKernel):
             return None
-        features = self.program.graph.node_config_feat
-        (rows,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
+        (rows,) = np.nonzero(self.layouts_set == 0)
         return int(rows[0]) if len(rows) else None
+
+    @property
+    def layouts_set(self) -> np.ndarray:
+        """(c,) how many layouts each configuration sets; a tile size sets none."""
+        if isinstance(self.program.graph, TileKernel):
+            return np.zeros(len(self.scores), np.int64)
+        features = self.program.graph.node_config_feat  # (c, k, 18)
+        return (features[..., :: features.shape[-1] // len(TENSORS)] >= 0).sum(axis=(1, 2))
 
 
 def rank_programs(
