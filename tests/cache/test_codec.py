@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lib.cache.codec import (
+    build_dictionary,
     decode_layouts,
     deduplicate,
     encode_layouts,
     smallest_type,
 )
-from lib.cache.encoder import build_dictionary
 from lib.files.errors import DataError
 
 DIGITS = st.integers(-1, 5)
