@@ -27,29 +27,8 @@ ROWS = 1 << 12  # configurations looked up at a time
 CELL_TYPES = (np.uint8, np.uint16, np.uint32)
 
 
-def encode_layouts(features: np.ndarray) -> np.ndarray:
-    """Base-7 codes of layouts.
-
-    Args:
-        features: (..., 18) integers in -1..5: output, input and kernel layout of six digits.
-
-    Returns:
-        (..., 3) int32 in 0..7^6 - 1, the first digit the most significant.
-
-    Raises:
-        ValueError: for another last dimension, or a digit out of range.
-    """
-    features = np.asarray(features)
-    if features.shape[-1] != TENSORS * DIGITS:
-        raise ValueError(f"last dimension {features.shape[-1]}: expected {TENSORS * DIGITS}")
-    if features.size and not (features.min() >= -1 and features.max() <= BASE - 2):
-        raise ValueError("layout digits must be in -1..5")
-    digits = features.reshape(*features.shape[:-1], TENSORS, DIGITS)
-    return ((digits.astype(np.int64) + 1) @ _POWERS).astype(np.int32)
-
-
 def decode_layouts(codes: np.ndarray) -> np.ndarray:
-    """Inverse of :func:`encode_layouts`: (..., 3) codes to (..., 18) int8 digits in -1..5."""
+    """Return the digits, (..., 18) int8 in -1..5, of (..., 3) codes of layouts."""
     digits = np.asarray(codes, np.int64)[..., None] // _POWERS % BASE - 1
     return digits.astype(np.int8).reshape(*digits.shape[:-2], TENSORS * DIGITS)
 

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.tpugraphs.labels import configurations_alike, count_configurations, read_runtimes
+from lib.tpugraphs.labels import configurations_alike, read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
@@ -77,28 +77,37 @@ class RawLabels:
 
     def runtimes(self, graph: str) -> np.ndarray | None:
         """Return a graph's measured runtimes; :class:`DataError` if its file is damaged."""
-        path = self._files.get(graph)
-        runtimes = read_runtimes(path).get(graph) if path else None
+        runtimes = self._read(graph)
         return runtimes if runtimes is not None and len(runtimes) and runtimes[0] > 0 else None
 
     def count(self, graph: str) -> int | None:
         """Return the number of its runtimes; :class:`DataError` if its file is damaged."""
-        path = self._files.get(graph)
-        return count_configurations(path).get(graph) if path else None
+        runtimes = self._read(graph)
+        return None if runtimes is None else len(runtimes)
 
     def alike(self, graph: str) -> bool:
         """Return whether its configurations are equal; :class:`DataError` if a file is damaged."""
-        path = self._files.get(graph) if self.folder.parts[0] == "layout" else None
+        path = None if self._tiles else self._files.get(graph)
         return path is not None and configurations_alike(path)
+
+    def _read(self, graph: str) -> np.ndarray | None:
+        path = self._files.get(graph)
+        return read_runtimes(path, self._tiles).get(graph) if path else None
+
+    @property
+    def _tiles(self) -> bool:
+        return self.folder.parts[0] == "tile"
 
     @cached_property
     def _files(self) -> dict[str, Path]:
         """File of each graph: its own, but a protobuf may hold several kernels."""
-        files = [path for split in SPLITS for path in self.root.files(self.folder, split)]
         return {
             name: path
-            for path in files
-            for name in ([stem(path)] if path.suffix == ".npz" else read_runtimes(path))
+            for split in SPLITS
+            for path in self.root.files(self.folder, split)
+            for name in (
+                [stem(path)] if path.suffix == ".npz" else read_runtimes(path, self._tiles)
+            )
         }
 
 

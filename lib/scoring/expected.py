@@ -13,7 +13,7 @@ from lib.cache.reader import original_configurations, read_table
 from lib.files.errors import DataError
 from lib.settings.resolved import place_of
 from lib.tpugraphs.dataset import folder_of
-from lib.tpugraphs.labels import count_configurations
+from lib.tpugraphs.labels import read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import DataRoot
 
@@ -86,7 +86,9 @@ def find_collection(
         counts = original_configurations(rows.filter(pl.col("split") == "test"))
         _check_same_graphs(table, counts, files)
     else:
-        counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
+        tiles = folder_of(name).parts[0] == "tile"
+        found = [known for path in files for known in read_runtimes(path, tiles).items()]
+        counts = {graph: len(runtimes) for graph, runtimes in found}
     file = outputs / replace(own, experiment=experiment).results / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 

@@ -165,7 +165,8 @@ def write_tile(path: Path | str, kernel: TileKernel) -> None:
 def _write(path: Path | str, values: Mapping[str, np.ndarray]) -> None:
     floats = ("node_feat", "node_config_feat", "config_feat")
     dtypes = {"node_opcode": "|u1", **dict.fromkeys(floats, "<f4")}
-    archive.write_arrays(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+    arrays = {key: value.astype(dtypes.get(key, "<i8"), "C") for key, value in values.items()}
+    archive.write_arrays(path, arrays)
 
 
 def _headers(file: archive.Archive, spec: checks.Spec, optional: str) -> dict[str, archive.Header]:

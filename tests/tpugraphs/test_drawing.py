@@ -32,35 +32,6 @@ def test_random_configurations_are_valid(ranks, seed):
         assert_valid(drawing.random_configuration(ranks, rng), ranks)
 
 
-@given(RANKS, SEED, st.floats(0, 1), st.floats(0, 1))
-def test_mutants_are_valid_and_the_parent_is_untouched(ranks, seed, rate, constrain):
-    rng = np.random.default_rng(seed)
-    parent = drawing.random_configuration(ranks, rng)
-    before = parent.copy()
-    assert_valid(drawing.mutated(parent, ranks, rate, constrain, rng), ranks)
-    assert np.array_equal(parent, before)
-
-
-@given(RANKS, SEED)
-def test_mutation_rates_of_nothing_and_everything(ranks, seed):
-    rng = np.random.default_rng(seed)
-    parent = drawing.random_configuration(ranks, rng)
-    assert np.array_equal(drawing.mutated(parent, ranks, 0.0, 1.0, rng), parent)
-    full = drawing.mutated(parent, ranks, 1.0, 1.0, rng)
-    assert np.array_equal(full[:, :, 0] >= 0, np.array(ranks) > 0)
-    assert (drawing.mutated(full, ranks, 1.0, 0.0, rng) == -1).all()
-
-
-@given(RANKS, SEED)
-def test_crossover_takes_whole_sites_from_the_parents(ranks, seed):
-    rng = np.random.default_rng(seed)
-    a, b = (drawing.random_configuration(ranks, rng) for _ in range(2))
-    child = drawing.crossover(a, b, rng)
-    assert_valid(child, ranks)
-    for site in range(len(ranks)):
-        assert any(np.array_equal(child[site], parent[site]) for parent in (a, b))
-
-
 @given(RANKS, SEED, st.integers(0, 12), st.integers(1, 8))
 def test_children_are_valid_new_and_distinct(ranks, seed, parents, size):
     rng = np.random.default_rng(seed)

@@ -7,6 +7,8 @@ killed ends with the same bits as one that was not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -74,16 +76,10 @@ class EmbeddingTable:
             "embeddings": torch.from_numpy(self.embeddings),
         }
 
-    def restore(self, state: dict[str, Tensor]) -> bool:
-        """Take a :meth:`state` back; return whether it is one of this table."""
-        own = self.state()
-        fits = state.keys() == own.keys() and all(
-            (state[k].shape, state[k].dtype) == (own[k].shape, own[k].dtype) for k in own
-        )
-        if fits:
-            self.step = int(state["step"])
-            self.steps[:], self.embeddings[:] = state["steps"], state["embeddings"]
-        return fits
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Take back a :meth:`state` of this table."""
+        self.step = int(state["step"])
+        self.steps[:], self.embeddings[:] = state["steps"], state["embeddings"]
 
     def _places(self, name: str, configurations: np.ndarray, segment: np.ndarray | int):
         return self.starts[name] + configurations * self.sizes[name][1] + segment

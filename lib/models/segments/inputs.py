@@ -15,10 +15,9 @@ from lib.models.common.input import Input
 from lib.models.segments.batch import Segment, SegmentsBatch
 from lib.models.segments.settings import LayoutPooling
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
-from lib.runs.memory import Estimate, free_memory, memory_errors
+from lib.runs.memory import free_memory
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, roughly
-ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
 class SegmentedGraph:
@@ -153,23 +152,18 @@ def segments_scores(
         graph: the graph.
         size: configurations at a time, at most.
         rows: (r,) positions of configurations in the cache; ``None`` for all.
-
-    Raises:
-        UserError: if there is not enough memory for a single configuration.
     """
     nodes, edges = graph.largest()
     configuration_bytes, device = network.forward_bytes(nodes, edges), device_of(network)
     if device.type == "cpu":
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // configuration_bytes))
-    what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    with memory_errors(Estimate(size * configuration_bytes, what, ADVICE), device):
-        return scores_of_rows(
-            lambda rows: network(segments_batch(graph, rows)),
-            len(graph.graph.runtime),
-            rows,
-            lambda count: in_order(count, size),
-        )
+    return scores_of_rows(
+        lambda rows: network(segments_batch(graph, rows)),
+        len(graph.graph.runtime),
+        rows,
+        lambda count: in_order(count, size),
+    )
 
 
 def segmented(graph: CachedGraph, settings: LayoutPooling, keep: bool = False) -> SegmentedGraph:
@@ -177,4 +171,8 @@ def segmented(graph: CachedGraph, settings: LayoutPooling, keep: bool = False) -
     return SegmentedGraph(graph, settings.segment_nodes, settings.cut, keep)
 
 
-INPUT = Input(prepare=segmented, scores=segments_scores)
+INPUT = Input(
+    prepare=segmented,
+    scores=segments_scores,
+    takes_less="use MODEL=gst with fewer --segment-nodes, or lower --configurations or --channels",
+)

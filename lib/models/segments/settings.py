@@ -20,7 +20,6 @@ class LayoutPooling(TrainedLayouts):
     input: ClassVar[str] = "lib.models.segments.inputs:INPUT"
     fold: ClassVar[str] = "lib.models.segments.training:SegmentsFold"
     network: ClassVar[str] = "lib.models.segments.network:PoolingModel"
-    steps: ClassVar[str] = "lib.models.segments.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
     cut: ClassVar[str] = "length"
@@ -39,7 +38,6 @@ class LayoutAttention(LayoutPooling):
     """
 
     network: ClassVar[str] = "lib.models.segments.network:AttentionModel"
-    steps: ClassVar[str] = "lib.models.segments.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutPooling.weights_depend_on,
@@ -54,9 +52,6 @@ class LayoutAttention(LayoutPooling):
     )
     layers: int = setting(2, "layers of graph attention", search=between(1, 4))
     heads: int = setting(4, "heads of graph attention", search=among(1, 2, 4, 8))
-    memory_gigabytes: float = setting(
-        0.0, "most that a step of training may take; 0 for all that is free", 0
-    )
 
     def check(self) -> None:
         super().check()
@@ -67,7 +62,7 @@ class LayoutAttention(LayoutPooling):
 class LayoutPartitioning(LayoutAttention):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
-    steps: ClassVar[str] = "lib.models.segments.steps:RunSteps"
+    fold: ClassVar[str] = "lib.models.segments.training:RunFold"
     fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
 
     model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
@@ -78,7 +73,7 @@ class LayoutPartitioning(LayoutAttention):
 class LayoutSegments(LayoutAttention):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
-    steps: ClassVar[str] = "lib.models.segments.steps:SegmentSteps"
+    fold: ClassVar[str] = "lib.models.segments.training:TableFold"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutAttention.weights_depend_on,
         "segment_nodes",

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.files.errors import UserError
 from lib.models.segments import network as networks
 from lib.models.segments.batch import SegmentsBatch
 from lib.models.segments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
@@ -112,36 +111,11 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
         assert max(sizes) == most
 
 
-def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
-    segments = SegmentedGraph(cached_graph(1, configurations=40), 0, "length")
-    made, sizes = _plain(monkeypatch), []
-    made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
-    each, found = made.forward_bytes(*segments.largest()), []
-    monkeypatch.setattr("lib.models.segments.inputs.SCORED_BYTES", 3 * each)
-    for free in (6 * each, 20 * each, 10**12):
-        monkeypatch.setattr("lib.models.segments.inputs.free_memory", lambda free=free: free)
-        found.append(segments_scores(made, segments, 100).tolist())
-    assert max(sizes) == 3
-    assert found[0] == found[1] == found[2]
-
-
 def _plain(monkeypatch) -> AttentionModel:
     """The network in the type that it has outside of these tests."""
     torch.set_default_dtype(torch.float32)
     monkeypatch.setattr(networks, "_one_hot", lambda digits: _one_hot(digits).float())
     return network().float()
-
-
-def test_out_of_memory_in_scoring_is_told_in_one_line(monkeypatch):
-    torch.set_default_dtype(torch.float32)
-    made = network().float()
-    monkeypatch.setattr(made, "embed", _refused)
-    with pytest.raises(UserError, match=r"^out of memory: scoring graph \(12 nodes at once, .*gst"):
-        segments_scores(made, SegmentedGraph(cached_graph(1), 0, "length"), 100)
-
-
-def _refused(part):
-    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
 
 
 def test_configurations_that_are_alike_in_a_segment_share_its_row():
