@@ -25,26 +25,24 @@ class EmbeddingTable:
     Args:
         sizes: (configurations, segments) of each graph.
         width: of an embedding.
-        limit: most bytes that it may have; 0 for half of the memory that is free.
 
     Attributes:
         step: number of the step that is under way.
 
     Raises:
-        UserError: if it would have more.
+        UserError: if it would have more than half of the memory that is free.
     """
 
-    def __init__(self, sizes: dict[str, tuple[int, int]], width: int, limit: int):
+    def __init__(self, sizes: dict[str, tuple[int, int]], width: int):
         self.sizes, self.starts, count = sizes, {}, 0
         for name, (configurations, segments) in sizes.items():
             self.starts[name] = count
             count += configurations * segments
         self.count, self.step, needed = count, 0, count * (8 + 4 * width)
-        if needed > (limit or FREE_SHARE * free_memory() or needed):
-            allowed = f"--history-gigabytes {limit / 1e9:g}" if limit else "half of what is free"
+        if needed > FREE_SHARE * (free_memory() or 2 * needed):
             raise UserError(
                 f"historical embeddings of {count:,} segments take {gigabytes(needed)}, more than "
-                f"{allowed}; allow more by --history-gigabytes, or use --no-history"
+                f"half of what is free; use --no-history, or lower --channels"
             )
         self.steps = np.zeros(count, np.int64)  # when each was written; 0 for never
         self.embeddings = np.zeros((count, width), np.float32)

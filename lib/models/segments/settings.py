@@ -10,8 +10,6 @@ from lib.models.common.settings import WHOLE, TrainedLayouts
 from lib.settings.base import ByData, check_heads, setting
 from lib.settings.search import among, between
 
-CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
-
 
 @dataclass(frozen=True)
 class LayoutPooling(TrainedLayouts):
@@ -22,7 +20,6 @@ class LayoutPooling(TrainedLayouts):
     network: ClassVar[str] = "lib.models.segments.network:PoolingModel"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
-    cut: ClassVar[str] = "length"
 
     model: str = setting("pooling", "network: a linear layer over mean-pooled features")
     hops: int | str = setting(
@@ -77,21 +74,16 @@ class LayoutSegments(LayoutAttention):
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutAttention.weights_depend_on,
         "segment_nodes",
-        "cut",
     )
     # Graphs have a few hundred nodes: segments are so small that there are several.
     fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 
     model: str = setting("gst", "network: graph attention on segments")
     segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
-    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}", choices=CUTS)
     trained_segments: int = setting(
         1, "b: segments a step that gradients flow through", search=between(1, 4)
     )
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
-    history_gigabytes: float = setting(
-        0.0, "largest size of that table; 0: half of the memory that is free", 0
-    )
     segment_dropout: float = setting(
         0.0, "share of the table's embeddings left out", 0, 0.99, search=between(0, 0.8)
     )

@@ -115,9 +115,10 @@ class TableFold(SegmentsFold):
         super().__post_init__()
         self.table: EmbeddingTable | None = None
         if self.settings.history:
-            limit = round(self.settings.history_gigabytes * 1e9)
-            sizes = {name: self._size(name) for name in self.train}
-            self.table = EmbeddingTable(sizes, self.settings.channels, limit)
+            rows, most = self.cache.rows, self.settings.segment_nodes
+            cut = {name: boundaries(rows[name]["nodes"], most) for name in self.train}
+            sizes = {name: (rows[name]["configurations"], len(cut[name]) - 1) for name in cut}
+            self.table = EmbeddingTable(sizes, self.settings.channels)
 
     def segments(
         self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
@@ -174,9 +175,3 @@ class TableFold(SegmentsFold):
         absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
         pairs = zip(others, absent, strict=True)
         return remembered, [(int(number), places) for number, places in pairs if len(places)]
-
-    def _size(self, name: str) -> tuple[int, int]:
-        row, s = self.cache.rows[name], self.settings
-        splits = self.cache.graph(name).node_splits if s.cut == "splits" else ()
-        segments = len(boundaries(row["nodes"], s.segment_nodes, splits)) - 1
-        return row["configurations"], segments

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from lib.files.errors import UserError
 from lib.models.segments.embeddings import EmbeddingTable
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
 WIDTH = 2
 
 
-def table(limit: int = 1 << 20) -> EmbeddingTable:
-    return EmbeddingTable(SIZES, WIDTH, limit)
+def table() -> EmbeddingTable:
+    return EmbeddingTable(SIZES, WIDTH)
 
 
 def write(made: EmbeddingTable, name: str, places: list[int], segment: int, value: float) -> None:
@@ -30,11 +28,6 @@ def test_what_was_written_is_read():
     assert steps.tolist() == [[0, 0, 1], [0, 0, 0]]
     assert embeddings[0].tolist() == [[0, 0], [0, 0], [1.5, 1.5]]
     assert made.read("b", np.array([3]))[1].tolist() == [[[7.0, 7.0]]]
-
-
-def test_it_is_bounded_before_it_is_made():
-    with pytest.raises(UserError, match=r"19 segments take 0.0 MB, more than .*--no-history"):
-        table(limit=100)
 
 
 def test_a_state_is_taken_back():
