@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from lib.collect.xla.environment import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
@@ -28,6 +27,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
 from lib.files.foreign import reading
 from lib.files.processor import processor
+from lib.files.progress import Lines
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -141,12 +141,11 @@ def main() -> None:
     time_here("lib.collect.xla.copies", args.core)
     copies = read_copies(args.file) if args.file.exists() else []
     rng = np.random.default_rng(len(copies))
-    with tqdm(total=args.count, initial=len(copies), disable=None, unit="copy") as bar:
-        while len(copies) < args.count:
-            new = list(timed([drawn(rng) for _ in range(AT_ONCE)]))
-            copies += new
-            write_copies(args.file, copies)
-            bar.update(len(new))
+    lines = Lines("copies", args.count, "measurement")
+    while len(copies) < args.count:
+        lines.at(len(copies))
+        copies += timed([drawn(rng) for _ in range(AT_ONCE)])
+        write_copies(args.file, copies)
     print(f"copies: {len(copies)} measured in {args.file}")
 
 
