@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -112,18 +112,11 @@ def _unfinished(folder: Path, path: Path) -> Path:
 
 
 @contextmanager
-def atomic_folder(
-    path: Path | str, same: Callable[[Path, Path], bool] | None = None
-) -> Iterator[Path]:
+def atomic_folder(path: Path | str) -> Iterator[Path]:
     """Yield a temporary folder, which takes the place of ``path`` on success.
 
     A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
     between the two renames leaves no ``path`` at all, which a rerun mends.
-
-    Args:
-        path: the folder.
-        same: whether the old folder (its first argument) holds the same as the new one, and may
-            stay: whoever reads it then is not disturbed.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a file has its name); it
@@ -142,8 +135,6 @@ def atomic_folder(
             temporary.mkdir()
             with being_written(temporary):
                 yield temporary
-                if same is not None and path.exists() and same(path, temporary):
-                    return
                 if path.exists():
                     os.replace(path, old)
                 os.replace(temporary, path)

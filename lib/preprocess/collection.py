@@ -20,7 +20,6 @@ from typing import Any
 import polars as pl
 from joblib import Parallel, delayed
 
-from lib.cache.manifest import holds_the_same
 from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
@@ -89,7 +88,7 @@ def write_cache(
     check: Callable[[], None] = lambda: None,
     graphs: Graphs | None = None,
 ) -> tuple[pl.DataFrame, list[Skipped]]:
-    """Write the cache folder, whole or not at all; one that holds the same stays as it is.
+    """Write the cache folder, whole or not at all.
 
     Args:
         path, files: the folder, and what to put there, in this order.
@@ -110,7 +109,7 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
-    with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
+    with atomic_folder(path) as temporary, CacheWriter(temporary, kind) as writer:
         graphs = graphs or preprocess_of(kind).graphs
         process = partial(_process, kind, graphs, settings, keep_going)
         parts = writer.folder / "parts"  # what the workers write
@@ -210,10 +209,9 @@ def _process(
         for file in task:
             first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
             try:
-                with writer.whole():
-                    for graph, before in graphs(file.path, file.split, settings):
-                        writer.add(graph, {"source": file.path.name, **before})
-                    fingerprint = fingerprint_files(sources, file.path.parent)
+                for graph, before in graphs(file.path, file.split, settings):
+                    writer.add(graph, {"source": file.path.name, **before})
+                fingerprint = fingerprint_files(sources, file.path.parent)
             except MemoryError:
                 raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
             except DataError as error:
