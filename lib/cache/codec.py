@@ -70,7 +70,8 @@ def build_dictionary(
         numbers = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], int)
         numbered.append(numbers.astype(smallest_type(len(known)))[places].reshape(joined.shape))
     triples = np.fromiter(known, np.int64, len(known))
-    order, rank = np.argsort(triples), np.empty(len(known), smallest_type(len(known)))
+    order = np.argsort(triples)
+    rank: np.ndarray = np.empty(len(known), smallest_type(len(known)))
     rank[order] = np.arange(len(known))
     cells, done = np.empty((count, nodes), rank.dtype), 0
     for numbers in numbered:
