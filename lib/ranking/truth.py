@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -30,20 +29,6 @@ from lib.tpugraphs.roots import SPLITS, DataRoot
 ALIKE = "since their configurations are all the same, or ran equally fast"  # and have no order
 
 
-class Labels(Protocol):
-    """Runtimes that graphs hold themselves."""
-
-    def runtimes(self, graph: str) -> np.ndarray | None:
-        """Return the runtimes of a graph, in the order of its source; ``None`` if unlabelled."""
-
-    def count(self, graph: str) -> int | None:
-        """Return the number of configurations in its source; ``None`` for an unknown graph."""
-
-    def alike(self, graph: str) -> bool:
-        """Return whether all configurations of a known graph are equal; never true of a tile
-        kernel, see :class:`lib.cache.kernel.CachedKernel`."""
-
-
 @dataclass(frozen=True)
 class CachedLabels:
     """The labels of a cache."""
@@ -51,15 +36,19 @@ class CachedLabels:
     cache: Cache
 
     def runtimes(self, graph: str) -> np.ndarray | None:
+        """Return the runtimes of a graph, in the order of its source; ``None`` if unlabelled."""
         if graph not in self.cache.rows:
             return None
         cached = self.cache.graph(graph)
         return cached.source_runtimes if cached.labelled else None
 
     def count(self, graph: str) -> int | None:
+        """Return the number of configurations in its source; ``None`` for an unknown graph."""
         return self.cache.counts.get(graph)
 
     def alike(self, graph: str) -> bool:
+        """Return whether all configurations of a known graph are equal; never true of a tile
+        kernel, see :class:`lib.cache.kernel.CachedKernel`."""
         return graph in self.cache.rows and self.cache.rows[graph]["configurations"] < 2
 
 
@@ -120,7 +109,7 @@ class Truth:
         measurements: all others, see :meth:`lib.tpugraphs.roots.DataRoot.measurements`.
     """
 
-    labels: Labels
+    labels: CachedLabels | RawLabels
     measurements: pl.DataFrame | None = None
 
     def runtimes(self, graph: str) -> np.ndarray | None:
