@@ -120,7 +120,7 @@ def test_what_the_machine_refuses_says_nothing_of_the_content(
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(UnreadableError) as caught:
         read(path)
-    expected = f"{path}: file: found {os.strerror(number)}, expected a readable file"
+    expected = f"{path}: {os.strerror(number)}; expected a readable file"
     assert str(caught.value) == expected
     assert str(pickle.loads(pickle.dumps(caught.value))) == expected
 
