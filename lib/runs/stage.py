@@ -31,7 +31,7 @@ from lib.files.artifacts import (
     write_json,
 )
 from lib.files.errors import one_line_errors
-from lib.files.locks import only_writer
+from lib.files.locks import in_use, only_writer
 from lib.files.named import named
 from lib.files.schema import expect
 from lib.runs.code import ROOT, SCRIPTS
@@ -153,6 +153,10 @@ class Stage:
             check_place(file)
         shared = self.run.cache if self.name == "preprocess" else self.files[0]
         self.locks.enter_context(only_writer(self.run.outputs, shared))
+        if self.name != "preprocess":  # no stage 1 replaces what is in use
+            for cache in (self.settings.cache, *self.settings.others.values()):
+                if (folder := self.run.outputs / cache).is_dir():
+                    self.locks.enter_context(in_use(folder))
         if not self.run.up_to_date(self.name, self.fold):
             self.resolved.root()
             return False
