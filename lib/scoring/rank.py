@@ -207,6 +207,7 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         "folds": list(ensemble.networks),
         "configurations": len(ranking.scores),
         "unit": UNITS[ensemble.settings.blending],
+        "sites_in_loops": ranking.program.sites_in_loops,  # that count once
         "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
         **(whole or {}),
         "top": top,
@@ -239,6 +240,11 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
         f"scored by folds {folds} of {trained.collection}, {UNITS[trained.blending]}; a lower "
         f"score is faster{place}"
     )
+    if looped := ranking.program.sites_in_loops:
+        lines.append(
+            f"rank: {looped} of the sites are in the body of a loop and count once, however often "
+            "it runs; MEASURE=8 times the whole program"
+        )
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
 
