@@ -22,12 +22,12 @@ from lib.scoring.timing import Timings
 from lib.scoring.trained import load_ensemble
 from lib.tpugraphs.npz import write_layout, write_tile
 from lib.tpugraphs.protobuf import read_tile_pb
-from lib.tpugraphs.schema_pb2 import HloModuleProto, TuningData
+from lib.tpugraphs.schema_pb2 import TuningData
 from lib.tpugraphs.tiles import bounds_of, with_bounds
 from tests import kernels
 from tests.builders import COLLECTION, tiny_settings
 from tests.synthetic import layout_graph
-from tests.tpugraphs.builders import chain, tile_run, tuning
+from tests.tpugraphs.builders import chain, computation, instruction, module, tile_run, tuning
 
 SETTINGS = tiny_settings(best_folds=2)
 MODEL = {"model": "tgraph"}
@@ -162,7 +162,10 @@ def test_below_each_site_of_the_first_of_a_module_stands_what_sets_it_in_jax(fol
     write_layout(path, dataclasses.replace(raw, node_config_feat=features))
     ranking = rank_program(path, None, folds[0], COLLECTION, MODEL)
     assert "with_layout_constraint" not in as_text(ranking, 2)
-    of_module = dataclasses.replace(ranking.program, module=HloModuleProto())
+    instructions = [instruction(k) for k in range(len(raw.node_opcode))]
+    of_module = dataclasses.replace(
+        ranking.program, module=module(computation("main", 1, *instructions))
+    )
     ranking = dataclasses.replace(ranking, program=of_module)
     found = [line.strip() for line in as_text(ranking, 2).splitlines() if "Layout" in line]
     line = "output = with_layout_constraint(output, Layout((1, 0)))"
