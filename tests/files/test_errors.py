@@ -282,7 +282,7 @@ def test_a_full_standard_output():
 
 
 # Processes that those who started them tell about: the collector's, and one that waits for a task.
-TOLD_OF = ("measure.py", "quiet.py", "hand.py")
+TOLD_OF = ("measure.py", "hand.py")
 
 
 def test_every_command_ends_in_one_line():
