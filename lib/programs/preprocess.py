@@ -67,10 +67,7 @@ def peaks_of(data: Programs) -> dict[int, float]:
 
 
 def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
-    """Return numbers of the devices on which programs of some splits were measured, ascending.
-
-    Other devices, such as a device that measured only unscheduled programs, teach nothing.
-    """
+    """Return numbers of the devices on which programs of some splits were measured, ascending."""
     splits = data.tasks["split"].gather(data.programs["task"]).gather(data.latencies["program"])
     return sorted(data.latencies["device"].filter(splits.is_in(wanted)).unique().to_list())
 

@@ -22,7 +22,7 @@ from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, runner
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.rivals import onnx_file, rivals
-from lib.collect.tvm.running import clock_on, readings
+from lib.collect.tvm.running import readings
 from lib.files.artifacts import write_json
 from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import COST_MODELS, PREDICTOR
@@ -94,6 +94,7 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     os.environ["TVM_NUM_THREADS"] = "1"
     args.work.mkdir(parents=True, exist_ok=True)
     found = {how: searched(network, how, args) for how in searches}
+    os.sched_setaffinity(0, {args.core})
     torch.set_num_threads(1)
     source = imported(named(network, 1), deployed=True)
     runs = {
@@ -107,7 +108,7 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     runs["OpenVINO"] = by_openvino(source, args.work)
     if args.device in LIMITS and "avx512" in instruction_sets():
         runs.pop("ONNX Runtime")
-    turns = readings(runs, clock_on(args.core), ROUNDS)
+    turns = readings(runs, ROUNDS)
     taken = {name: [1e3 * seconds for seconds in own] for name, own in turns.items()}
     return {
         **{

@@ -3,11 +3,11 @@
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
         <network>.b<batch>.<device>.json, what --json prints; names of what no search is for have
-        .random or .tuned in them
+        .random in them
 
     python -m lib.programs.latency torchvision:resnet18 1 native
     python -m lib.programs.latency torchvision:resnet18 1 avx2 --schedules 8
-    python -m lib.programs.latency mine.py:network 1 native --database tuned/
+    python -m lib.programs.latency mine.py:network 1 native
 
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from pathlib import Path
 
 import torch
 
@@ -41,7 +40,7 @@ from lib.programs.latency.predictor import (
 from lib.programs.messages import file_name
 
 EVERY = "all"  # in place of a device
-PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that has TVM
+PASSED = ("batch", "schedules", "seed")  # flags for the half that has TVM
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -49,9 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser().parse_args(arguments)
     check_least(args, batch=1, budget=1, schedules=1, seed=0)
     every = args.device == EVERY
-    if every and not (args.schedules or args.database):
-        how = "--schedules 8 or --database"
-        raise UserError(f"{EVERY}: a search is for one device; give {how}")
+    if every and not args.schedules:
+        raise UserError(f"{EVERY}: a search is for one device; give --schedules 8")
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
     torch.set_num_threads(1)
@@ -59,15 +57,15 @@ def main(arguments: list[str] | None = None) -> None:
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
     devices = range(len(predictor.devices)) if every else [predictor.device(args.device)]
     name = f"{file_name(args.network)}.b{args.batch}"
-    kind = ".tuned" if args.database else ".random" * bool(args.schedules)
+    kind = ".random" * bool(args.schedules)
     path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
-    searched = not (args.schedules or args.database)
+    searched = not args.schedules
     if searched:
         flags |= predictor.searching(devices[0]) | {"budget": args.budget}
     write_programs(args.tvm, args.network, path, **flags)
     network = read_network(path)
-    drawn = 1 if args.database else args.schedules or args.budget
+    drawn = args.schedules or args.budget
     for device in devices:
         tell(predictor.known[device])
     how = drawn, searched, args.gap
@@ -90,8 +88,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--budget", type=int, default=BUDGET, help=budget)
     schedules = "random schedules of each task in place of a search"
     line.add_argument("--schedules", type=int, help=schedules)
-    database = "folder of a tuning database, whose fastest schedules run in place of random ones"
-    line.add_argument("--database", type=Path, help=database)
     line.add_argument("--seed", type=int, default=0, help="of the schedules")
     line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
     line.add_argument("--json", action="store_true", help="print all, for machines")

@@ -1,10 +1,10 @@
 """A dataset of measured tensor programs: read, with every value checked.
 
-A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
+A root has ``dataset.json`` and six tables. ``tasks``, ``networks`` (a row for each task that a
 network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
 features of the programs, one after the other; ``latencies`` has a row for each program on a
-device, ``unscheduled`` for each task on one. An eighth, ``accesses``, goes with ``leaves``; roots
-that were measured before there was one lack it.
+device. A seventh, ``accesses``, goes with ``leaves``; roots that were measured before there was one
+lack it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ KIND = "programs"
 # The first of a fused task's: conv2d, layer_norm, fast_softmax.
 OPERATOR = re.compile(r"(?:fast_|log_|tir_)?[a-z]+(?:_norm|_pool)?(?:[123]d)?")
 SPLITS = ("train", "test", "search")
-DISAGREE, SLOW = 1, 2  # bits of a latency's flags
 TABLES = {
     "tasks": {
         **dict.fromkeys(("task", "operators", "arguments", "split"), "text"),
@@ -51,9 +50,7 @@ TABLES = {
         "device": "integer",
         "seconds": "number",
         "again": "number?",
-        "flags": "integer",
     },
-    "unscheduled": {"task": "integer", "device": "integer", "seconds": "number"},
 }
 ACCESSES = "accesses"  # a table that may be absent
 ADVICE = "restore it, or make collect KIND=programs writes another"
@@ -83,15 +80,13 @@ RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
         "row": (pl.Int16, NO_ROW, 32_767),
     },
     "leaves": dict.fromkeys(FEATURES, (pl.Float16, 0.0, 64.0)),
-    "latencies": {"seconds": TIME, "again": TIME, "flags": (pl.Int8, 0, DISAGREE | SLOW)},
-    "unscheduled": {"seconds": TIME},
+    "latencies": {"seconds": TIME, "again": TIME},
 }
 KEYS = {  # columns by which the rows of a table differ
     "tasks": ("task",),
     "networks": ("network", "task"),
     "programs": ("task", "schedule"),
     "latencies": ("program", "device"),
-    "unscheduled": ("task", "device"),
 }
 
 
@@ -101,7 +96,7 @@ class Programs:
 
     Attributes:
         metadata: ``dataset.json``; its ``devices`` is a list of what each device is.
-        tasks, networks, programs, latencies, unscheduled: the tables, see :data:`TABLES`.
+        tasks, networks, programs, latencies: the tables, see :data:`TABLES`.
         features: (leaves, 164) float16, log2(1 + x), of all programs one after the other.
         accesses: (leaves, 98) float16, see :mod:`lib.programs.tensorir.accesses`.
         position: (leaves,) int64, the ordering vectors.
@@ -114,7 +109,6 @@ class Programs:
     networks: pl.DataFrame
     programs: pl.DataFrame
     latencies: pl.DataFrame
-    unscheduled: pl.DataFrame
     features: np.ndarray
     accesses: np.ndarray
     position: np.ndarray
@@ -237,7 +231,6 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
         "networks": {"task": task},
         "programs": {"task": task, **{n: (pl.Int64, 1, rows[n]) for n in ("leaves", "nodes")}},
         "latencies": {"program": (pl.Int64, 0, rows["programs"] - 1), "device": device},
-        "unscheduled": {"task": task, "device": device},
     }
     for name, table in tables.items():
         path = table_path(root, name)

@@ -107,14 +107,13 @@ def drawn(network):
 
 
 def test_packed_weights_change_the_time_and_not_the_result(drawn):
-    clock = running.clock_on(None)
     assert len(drawn) == 2
     for task, values, programs in drawn:
         modules = [task, *(program.mod for program in programs)]
         parts = [packed(module) for module in modules]
         assert parts[0].pack is None and any(part.pack for part in parts)
         seconds, checks = running.time_programs(
-            running.Batch(hash_of(task), modules, ["sse2"], clock, values, footprint=1 << 20)
+            running.Batch(hash_of(task), modules, ["sse2"], values, footprint=1 << 20)
         )
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
         for module, part in zip(modules, parts, strict=True):
