@@ -19,14 +19,9 @@ from lib.files.artifacts import atomic_file, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
+from lib.programs.tensorir.accesses import COLUMNS as ACCESSES
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import (
-    ACCESSES,
-    KIND,
-    read_programs,
-    table_of_accesses,
-    table_path,
-)
+from lib.programs.tensorir.records import KIND, read_programs, table_path
 from lib.programs.tensorir.tree import COLUMNS
 
 LABELS = (
@@ -68,7 +63,7 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
         "programs": _frame(gathered.programs, program),
         "nodes": pl.DataFrame(nodes),
         "leaves": pl.DataFrame({**leaves, "position": position}),
-        ACCESSES: table_of_accesses(np.concatenate(gathered.accesses)),
+        "accesses": pl.DataFrame(np.concatenate(gathered.accesses), schema=ACCESSES, orient="row"),
         "latencies": _frame(gathered.latencies, latency).sort("program", "device"),
     }, gathered
 

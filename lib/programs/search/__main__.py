@@ -124,8 +124,6 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in metadata["tasks"]]
     elif kind == "whole":
         record.whole, record.difference = metadata["seconds"], metadata["difference"]
-        for name, why in metadata["failed"].items():
-            print(f"search: not timed by {name}: {why}", file=sys.stderr)
     else:
         search = next(search for search in record.tasks if search.task == metadata["task"])
         if kind == "begin":

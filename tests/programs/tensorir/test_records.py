@@ -12,17 +12,14 @@ import pytest
 from lib.collect.tvm.export import export
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
-from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.records import (
-    ACCESSES,
     KEYS,
     TABLES,
     read_programs,
     table_path,
 )
 from tests.collect.tvm.builders import write_work
-from tests.programs.builders import write_root
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +147,9 @@ def test_another_dataset_json_is_told(root, text):
     told(root, "dataset.json")
 
 
-def test_a_root_without_access_patterns_is_read_and_says_that_they_are_unknown(tmp_path):
-    root = write_root(tmp_path / "root")
-    assert not (read_programs(root).accesses == accesses.UNKNOWN).any()
-    table_path(root, ACCESSES).unlink()
-    found = read_programs(root)
-    assert found.accesses.shape == (len(found.features), accesses.WIDTH)
-    assert (found.accesses == accesses.UNKNOWN).all()
-
-
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t.with_columns(steps=99.0)])
-def test_access_patterns_that_cannot_be_are_told(tmp_path, change):
-    root = write_root(tmp_path / "root")
-    path = table_path(root, ACCESSES)
+def test_access_patterns_that_cannot_be_are_told(root, change):
+    path = table_path(root, "accesses")
     write_parquet(change(pl.read_parquet(path)), path)
-    with pytest.raises(DataError, match=r"accesses\.parquet: (rows|accesses)"):
+    with pytest.raises(DataError, match=r"accesses\.parquet: (rows|steps)"):
         read_programs(root)
