@@ -49,6 +49,9 @@ export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 $(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(findstring --jobserver,$(shell echo "$$MAKEFLAGS")),,\
 	$(eval MAKEFLAGS += -j$(JOBS)))
 
+# (It would hide lib/ from programs.)
+unexport PYTHONSAFEPATH
+
 # Where results are, the settings say.
 PLAN := $(shell $(ASK).make paths '$(COLLECTION)' '$(MODEL)' '$(HOPS)' '$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))

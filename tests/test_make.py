@@ -350,6 +350,13 @@ def test_an_environment_may_be_a_link(repository, tmp_path):
     assert f"<{(tmp_path / 'elsewhere').resolve()}>" in said
 
 
+def test_programs_find_the_code_whatever_pythonsafepath_says(repository):
+    (repository / "words" / "bin" / "python").write_text('#!/bin/sh\necho "<$PYTHONSAFEPATH>"\n')
+    assert (
+        told(repository, "report", venv="words", environ={"PYTHONSAFEPATH": "1"}).stdout == "<>\n"
+    )
+
+
 def test_everything_is_a_make_for_each_collection_that_has_data(repository):
     """One that fails stops no other; what was given is for all."""
     root = repository / "data" / "all"

@@ -85,7 +85,7 @@ def test_a_missing_file_is_no_bad_file(tmp_path):
     victim = data / TRAIN / "far.npz"
     victim.symlink_to(tmp_path / "disk" / "far.npz")
     done = stage(data, tmp_path / "outputs", "--jobs", 1, "--keep-going")
-    expected = f"error: {victim}: file: found No such file or directory, expected a readable file\n"
+    expected = f"error: {victim}: No such file or directory; expected a readable file\n"
     assert (done.returncode, done.stderr) == (2, expected)
     assert not [file for file in (tmp_path / "outputs").rglob("*") if file.is_file()]
 
@@ -137,6 +137,6 @@ def test_permissions_are_no_content(tmp_path, monkeypatch, jobs):
     error = UnreadableError("a.npz", "file", "Permission denied", "a readable file")
     monkeypatch.setattr(collection, "_process", failing(error))
     files = [RawFile(tmp_path / f"{name}.npz", "train") for name in "ab"]
-    with pytest.raises(UnreadableError, match=r"^a\.npz: file: found Permission denied"):
+    with pytest.raises(UnreadableError, match=r"^a\.npz: Permission denied; "):
         write_cache(tmp_path / "cache", files, {"hops": 1}, jobs, keep_going=True)
     assert list(tmp_path.iterdir()) == []

@@ -33,12 +33,16 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
     final name on missing bytes. On an exception the temporary file is removed; what a killed
     writer of the same file left is removed too. Of two that write it at once the last one wins.
+    A path that is temporary itself is yielded: whoever has it renames it.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a folder has its name);
             it names ``path``.
     """
     path = Path(path)
+    if path.name.startswith(TEMPORARY):
+        yield path
+        return
     _free_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)

@@ -4,6 +4,8 @@
 
 .PHONY: latency calibrate search
 
+##@ latencies of networks
+
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=torchvision:resnet18 BATCH=1 BUDGET=16))
 endif

@@ -189,5 +189,4 @@ def help(out: str) -> str:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
-    said = commands[sys.argv[1]](*sys.argv[2:])
-    sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
+    print(commands[sys.argv[1]](*sys.argv[2:]), flush=True)

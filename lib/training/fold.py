@@ -212,7 +212,8 @@ def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold:
 def new_network(data: Fold, seed: int, fold: int) -> nn.Module:
     """Return a network with weights drawn from (seed, fold), standardized and pretrained.
 
-    That is done on the CPU, where the fold's graphs are; it is not done again when a run resumes.
+    That is done on the CPU, where the fold's graphs are. A run that resumes does it again, for a
+    few seconds, and then takes the weights of its checkpoint.
     """
     torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
     network = network_for(data.settings)

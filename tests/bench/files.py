@@ -6,7 +6,7 @@ Files are made first, which is not measured: kernels of about 2 kB, and graphs o
 100,000 configurations of 150 nodes, 1 GB each as arrays. A measurement is `01_preprocess.py
 --jobs N` from its start to its end. The files are read once before, so that no disk is measured.
 The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
-is the most that a process of stage 1 has held. *Of arithmetic*: what as many processes of plain
+is the most that stage 1's own process has held. *Of arithmetic*: what as many processes of plain
 arithmetic, which share nothing but the machine, get done in the time of one.
 
 Some seven minutes on two cores that do nothing else (reckoned from 1,500 kernels and 4 graphs of
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -45,7 +46,7 @@ print(time.perf_counter() - started)
 
 @dataclass(frozen=True)
 class Result:
-    """Of one run: seconds, bytes of memory of the largest process, and the cache's contents."""
+    """Of one run: seconds, bytes of memory, and the cache's contents."""
 
     wall: float
     memory: int
@@ -79,16 +80,15 @@ def run(collection: str, root: Path, workers: int) -> Result:
         line = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
         line += ["--outputs", name, "--jobs", str(workers)]
         started = time.perf_counter()
-        stage = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), stdout=sys.stderr)
-        _, status, used = os.wait4(stage.pid, 0)  # memory: the most of it and of its workers
+        subprocess.run(line, cwd=REPOSITORY, env=environment(), stdout=sys.stderr, check=True)
         wall = time.perf_counter() - started
-        if status:
-            sys.exit("stage 1 failed")
         (cache,) = Path(name, collection).glob("cache*")
         digests = {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in cache.iterdir()
         }
-    return Result(wall, used.ru_maxrss * 1024, digests)
+        (record,) = Path(name).rglob("preprocess*.json")
+        memory = json.loads(record.read_text())["peak_memory_bytes"]
+    return Result(wall, memory, digests)
 
 
 def arithmetic(processes: int) -> float:

@@ -14,14 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
 from lib.collect.tvm import plan, raw
 from lib.files.artifacts import read_json, write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.processor import INSTRUCTIONS, check_has, cores_of
+from lib.files.progress import Lines
 from lib.programs.messages import NATIVE, last_words
 
 DEFAULT_PHASES, DEVICES = "main,again", "devices.json"
@@ -64,7 +63,7 @@ def main() -> None:
     print(f"collect: {len(tasks)} tasks of {len(names)} networks", flush=True)
     rounds = range(args.first_round, args.rounds)
     chunks = list(plan.chunks(phases, rounds, tasks, search))
-    for jobs in tqdm(chunks, unit="process", disable=None):
+    for jobs in Lines("collect", len(chunks), "part").over(chunks):
         measure(args, jobs)
     print(summary(args.output))
 

@@ -11,7 +11,9 @@ would begin with. What is written,
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,13 +22,16 @@ import tvm
 from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
+from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of, rebuilt
 from lib.collect.tvm.cost_model import trained
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, named
+from lib.files.artifacts import fingerprint_value, read_json, write_json
 from lib.files.command_line import Parser
-from lib.files.errors import UserError, one_line_errors
+from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.progress import Lines
+from lib.files.schema import expect
 
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task, by default
@@ -39,7 +44,8 @@ def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray
     """Return programs of each task, and (n,) tasks of these; a task without one is its own."""
     programs: list[Scheduled] = []
     owner: list[int] = []
-    for number, task in enumerate(graph.tasks):
+    tasks = Lines("latency", len(graph.tasks), "task").over(graph.tasks)
+    for number, task in enumerate(tasks):
         scheduled = drawn(task) or [Scheduled(hash_of(task), "", task)]
         programs += scheduled
         owner += [number] * len(scheduled)
@@ -94,6 +100,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
     parser.add_argument("--device", help="that a search is for")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
+    of = "fingerprint of the predictor that a search asks: what a killed run has drawn is taken up"
+    parser.add_argument("--predictor", help=of)
     predictor = "of the predictor that a search asks"
     for flag in ("--outputs", "--data"):
         parser.add_argument(flag, type=Path, help=predictor)
@@ -105,9 +113,39 @@ def main(arguments: list[str] | None = None) -> None:
         value = getattr(args, name)
         if value is not None and not 1 <= value <= limit:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
-    network = named(args.network, args.batch)
-    graph = write_network(args.file, network, drawing(args), args.seed)
-    print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+    network, drawn = named(args.network, args.batch), drawing(args)
+    kept = args.file.with_name(f"{args.file.name}.drawn")  # of a run that was killed
+    if args.predictor:
+        identity = {"tvm": tvm.__version__, **{name: str(v) for name, v in vars(args).items()}}
+        drawn = keeping(drawn, kept, fingerprint_value(identity))
+    graph = write_network(args.file, network, drawn, args.seed)
+    shutil.rmtree(kept, ignore_errors=True)
+    print(f"latency: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+
+
+def keeping(drawn: Drawn, folder: Path, identity: str) -> Drawn:
+    """Return the same function, which keeps the programs of each task and takes those that are
+    kept.
+
+    Args:
+        drawn: makes programs of a task.
+        folder: where they are kept.
+        identity: of all that they come from; those of another one are not taken.
+    """
+
+    def kept(task: IRModule) -> list[Scheduled]:
+        path = folder / f"{hash_of(task)}.json"
+        with suppress(DataError):
+            found = expect(read_json(path), {"identity": str, "traces": [str]}, path)
+            if found["identity"] == identity:
+                modules = [(trace, rebuilt(task, trace).mod) for trace in found["traces"]]
+                return [Scheduled(hash_of(module), trace, module) for trace, module in modules]
+        programs = drawn(task)
+        traces = [program.trace for program in programs]
+        write_json(path, {"identity": identity, "traces": traces})
+        return programs
+
+    return kept
 
 
 def drawing(args: argparse.Namespace) -> Drawn:

@@ -17,7 +17,6 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
-from tqdm import tqdm
 
 from lib.collect.xla.environment import measuring_environment
 from lib.collect.xla.kernels import KERNELS, RUNS
@@ -28,6 +27,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.foreign import reading
 from lib.files.processor import cores_of
+from lib.files.progress import Lines
 
 ROUNDS, FEWEST = {RUNS: 24, KERNELS: 4}, {RUNS: 4, KERNELS: 2}  # of a configuration
 COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
@@ -88,8 +88,8 @@ def main() -> None:
 
     with ThreadPoolExecutor(len(cores)) as pool:
         futures = [pool.submit(run, *job) for job in todo]
-        bar = tqdm(as_completed(futures), total=len(futures), unit="program", disable=None)
-        failures = [line for future in bar if (line := future.result()) is not None]
+        done = Lines("collect", len(futures), "program").over(as_completed(futures))
+        failures = [line for future in done if (line := future.result()) is not None]
     print(
         f"collect: {len(programs) - len(failures)} of {len(programs)} programs measured in "
         f"{args.output}/" + "".join(f"\n  failed: {line}" for line in failures)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from lib.collect.xla.environment import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
@@ -26,6 +25,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import one_line_errors
 from lib.files.processor import processor
+from lib.files.progress import Lines
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -120,11 +120,10 @@ def main() -> None:
     args = parser.parse_args()
     time_here("lib.collect.xla.copies", args.core)
     copies: list[tuple[Copy, float]] = []
-    rng = np.random.default_rng(0)
-    with tqdm(total=args.count, disable=None, unit="copy") as bar:
-        while len(copies) < args.count:
-            copies += timed([drawn(rng) for _ in range(AT_ONCE)])
-            bar.update(len(copies) - bar.n)
+    rng, lines = np.random.default_rng(0), Lines("copies", args.count, "measurement")
+    while len(copies) < args.count:
+        lines.at(len(copies))
+        copies += timed([drawn(rng) for _ in range(AT_ONCE)])
     write_copies(args.file, copies)
     print(f"copies: {len(copies)} measured in {args.file}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler, whole
-from lib.collect.tvm.compiler import hash_of
+from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import imported
@@ -121,6 +122,39 @@ def test_programs_of_a_search_are_what_the_predictor_likes_best(mine, graph, tmp
         counts = np.bincount(file["owner"])
         assert counts.max() == 5 and len(counts) == len(graph.tasks)
         assert len(set(file["hash"].tolist())) == len(file["hash"])
+
+
+def test_a_killed_run_goes_on_with_what_it_has_drawn(mine, graph, tmp_path, monkeypatch):
+    """Unless the predictor is another by then; and what is written is the same."""
+    path, drawn = tmp_path / "a.npz", []
+
+    def drawing(args):
+        def draw(task):
+            if len(drawn) == 2:
+                raise KeyboardInterrupt
+            drawn.append(hash_of(task))
+            return Sampler(task, 1).distinct(2, set())
+
+        return draw
+
+    monkeypatch.setattr(whole, "drawing", drawing)
+    words = [f"{mine}:network", str(path), "--batch", "4", "--device", "avx2", "--predictor"]
+    with pytest.raises(KeyboardInterrupt):
+        main([*words, "a"])
+    (kept,) = tmp_path.glob("*.drawn")
+    shutil.copytree(kept, tmp_path / "copy")
+    drawn[:] = [""] * 3
+    main([*words, "a"])
+    assert drawn[3:] == [hash_of(task) for task in graph.tasks[2:]]
+    assert not kept.exists()
+    with np.load(path, allow_pickle=False) as file:
+        hashes = file["hash"].tolist()
+    (tmp_path / "copy").rename(kept)
+    drawn[:] = [""] * 3
+    main([*words, "b"])
+    assert len(drawn[3:]) == len(graph.tasks)
+    with np.load(path, allow_pickle=False) as file:
+        assert file["hash"].tolist() == hashes
 
 
 def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
