@@ -135,7 +135,7 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return errors over pairs, of each section, device, work and operator, as aligned text."""
+    """Return errors over pairs, of each section, device and operator, as aligned text."""
     rows = []
     for section, numbers in sections.items():
         for by, groups in numbers.get("groups", {}).items():

@@ -54,7 +54,7 @@ def shown(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
-    """Return errors over all pairs, and by device, by operator and by class of work."""
+    """Return errors over all pairs, and by device and by operator."""
     columns = (*LATENCY_METRICS, NOISE)
     rows = [
         [

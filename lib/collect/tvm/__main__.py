@@ -23,7 +23,7 @@ from lib.files.processor import INSTRUCTIONS, check_has, cores_of
 from lib.files.progress import Lines
 from lib.programs.messages import NATIVE, last_words
 
-DEFAULT_PHASES, DEVICES = "main,again", "devices.json"
+DEVICES = "devices.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -38,7 +38,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
     parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
-    parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
+    once = "time nothing in a second process, which shows the noise"
+    parser.add_argument("--once", action="store_true", help=once)
     core = max(os.sched_getaffinity(0))
     parser.add_argument("--core", type=int, default=core, help="to compile and to time on")
     parser.add_argument("--list", action="store_true", help="name the bundled networks and stop")
@@ -51,18 +52,15 @@ def main() -> None:
     if args.list:
         print("\n".join(plan.bundled()[0]))
         return
-    phases = args.phases.split(",")
-    if unknown := sorted(set(phases) - set(raw.PHASES)):
-        raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
     check_devices(args.devices.split(","))
     check_least(args, programs=1, rounds=1, first_round=0)
     cores_of("--core", str(args.core))
     remember(args.output / DEVICES, args.devices)
     names = extract(args)
-    tasks, search = plan.eligible_tasks(args.output, names)
+    tasks = plan.eligible_tasks(args.output, names)
     print(f"collect: {len(tasks)} tasks of {len(names)} networks", flush=True)
     rounds = range(args.first_round, args.rounds)
-    chunks = list(plan.chunks(phases, rounds, tasks, search))
+    chunks = list(plan.chunks(rounds, tasks, args.once))
     for jobs in Lines("collect", len(chunks), "part").over(chunks):
         measure(args, jobs)
     print(summary(args.output))

@@ -60,7 +60,7 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
             networks became another.
     """
     gathered = Gathered(tasks)
-    for measured in finished(work, "main", "search"):
+    for measured in finished(work):
         if measured.metadata["task"] in tasks:
             _add(gathered, work, measured)
         else:
@@ -70,7 +70,7 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
 
 def _add(gathered: Gathered, work: Path, measured: raw.Measured) -> None:
     """Add the rows of one raw file and of its repetition."""
-    phase, turn, task = (measured.metadata[key] for key in ("phase", "round", "task"))
+    turn, task = measured.metadata["round"], measured.metadata["task"]
     joined, check = measured.arrays["joined"], measured.arrays["check"]
     middle = np.median(check, (0, 1))  # what most programs of the file compute
     agree = np.all([same(one, middle) for one in check], axis=0)
@@ -91,7 +91,7 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured) -> None:
         gathered.programs.append((gathered.tasks[task], str(measured.hash[k]), turn, *sizes))
     gathered.dates.append(measured.metadata["measured_at"])
     path, second = raw.path(work, "again", turn, task), {}
-    if phase == "main" and path.exists():
+    if path.exists():
         again = raw.read(path)
         same_processor = again.metadata["processor"] == measured.metadata["processor"]
         if same_processor and np.array_equal(again.hash, measured.hash):

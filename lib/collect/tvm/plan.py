@@ -96,12 +96,8 @@ def eligible(metadata: dict[str, Any]) -> bool:
     return enough and FLOPS[0] <= metadata["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
 
 
-def eligible_tasks(work: Path, networks: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the eligible tasks of some networks: those to measure, and those for searching alone.
-
-    Args:
-        work: the work folder.
-        networks: names of networks.
+def eligible_tasks(work: Path, networks: Sequence[str]) -> list[str]:
+    """Return the tasks of some networks of a work folder that are worth measuring.
 
     Raises:
         UserError: there is none.
@@ -111,32 +107,24 @@ def eligible_tasks(work: Path, networks: Sequence[str]) -> tuple[list[str], list
     hashes = [task for task in called if eligible(tasks[task])]
     if not hashes:
         raise UserError("no task of these networks has enough schedules to measure")
-    search = [task for task in hashes if split_of(tasks[task]) == "search"]
-    return [task for task in hashes if task not in search], search
+    return hashes
 
 
-def chunks(
-    phases: Sequence[str], rounds: range, tasks: Sequence[str], search: Sequence[str]
-) -> Iterator[list[Job]]:
+def chunks(rounds: range, tasks: Sequence[str], once: bool) -> Iterator[list[Job]]:
     """Yield the jobs of one process after the other.
 
-    Rounds go over all tasks in an order that mixes networks. A process first times again some of
-    what the process before it has timed.
+    Rounds go over all tasks in an order that mixes networks. Unless all is to be timed ``once``, a
+    process first times again some of what the process before it has timed.
     """
     order = sorted(tasks)
     groups = [order[k : k + JOBS] for k in range(0, len(order), JOBS)]  # each of one process
     for turn in rounds:
         repeated: list[str] = []
         for group in [*groups, []]:
-            jobs: list[Job] = []
-            if "again" in phases:
-                jobs += [("again", turn, task) for task in repeated]
-            if "main" in phases:
-                jobs += [("main", turn, task) for task in group]
-            yield jobs
-            repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
-        if "search" in phases:
-            yield [("search", turn, task) for task in search]
+            jobs = [("again", turn, task) for task in repeated]
+            yield jobs + [("main", turn, task) for task in group]
+            if not once:
+                repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
 
 
 def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
@@ -151,9 +139,9 @@ def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
     return todo
 
 
-def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
-    """Yield the raw files of some phases that have programs, in the order of tasks and rounds."""
-    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9]*/*.npz"))
+def finished(work: Path) -> Iterator[raw.Measured]:
+    """Yield the raw files of programs that were timed first, in the order of tasks and rounds."""
+    paths = (work / "raw" / "main").glob("[0-9]*/*.npz")
     for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
         if not path.name.startswith(".") and len((measured := raw.read(path)).hash):
             yield measured

@@ -1,8 +1,6 @@
 """The raw files of measured programs: one npz for each (phase, round, task).
 
-Phases: ``main`` draws and times; ``again`` times the same programs in another process;
-``threads`` times them on two threads; ``search`` draws many of a few tasks; ``plain`` times a task
-without a schedule.
+Phases: ``main`` draws and times; ``again`` times the same programs in another process.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from lib.programs.tensorir.described import forest_of
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS, Forest
 
-PHASES = ("main", "again", "search")
+PHASES = ("main", "again")
 FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 

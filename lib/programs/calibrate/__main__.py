@@ -116,9 +116,9 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
     flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
-    flags |= {"rounds": 1, "phases": "main", "core": args.core}
+    flags |= {"rounds": 1, "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-    run_part([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    run_part([str(args.tvm), "-m", "lib.collect.tvm", "--once", *words])
     if data.exists():  # of other networks, perhaps; it is made of the measurements
         shutil.rmtree(data)
     run_part([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])

@@ -102,5 +102,5 @@ def write_work(work: Path, tasks: int = 12, rounds: int = 2) -> list[str]:
             write_raw(work, "main", turn, name)
             if k % 3 == 0:
                 write_raw(work, "again", turn, name, scale=1.02)
-    write_raw(work, "search", 0, names[-1], n=5)
+    write_raw(work, "main", 0, names[-1], n=5)
     return names
