@@ -18,10 +18,10 @@ $(READY)-calibrate: lib/programs/requirements.txt $(READY)
 	$(INSTALL) -r $<
 	touch $@
 
-calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(if $(value DEVICE),,$(PROGRAMS_VENV)/.ready)  ## correct the predictor for this processor by programs measured on it: [METHOD=cmd]; or for a DEVICE of the data: [TASKS=30]
+calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it: [METHOD=cmd]
 	@+$(MAKE) cached COLLECTION=$(LATENCY_OF) ARGS= SETTINGS= FOLDS=
 	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,METHOD,method) $(call flag,DEVICE,device) $(call flag,TASKS,tasks) $(ARGS)
+		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,METHOD,method) $(ARGS)
 
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make search NETWORK=torchvision:resnet18 BUDGET=64))

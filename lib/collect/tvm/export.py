@@ -102,7 +102,6 @@ def dataset_json(tables: dict[str, pl.DataFrame], gathered: Gathered) -> dict[st
         "test_networks": sorted(tested.filter("test")["network"]),
         "measured": [min(gathered.dates), max(gathered.dates)],
         "dropped": dict(sorted(gathered.dropped.items())),
-        "rounding": gathered.rounding,
         "counts": {name: len(table) for name, table in tables.items()},
         "noise": noise_of(tables["latencies"], [device["name"] for device in devices]),
     }

@@ -29,7 +29,6 @@ class Gathered:
     position: list[np.ndarray] = field(default_factory=list)
     dropped: Counter = field(default_factory=Counter)
     dates: list[str] = field(default_factory=list)
-    rounding: float = 0.0  # the largest error of a feature in half precision
 
     def device(self, metadata: dict[str, Any], instructions: str, mcpu: str) -> int:
         """Return the number of a device, which measures networks as they are deployed."""
@@ -83,8 +82,7 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured) -> None:
         tree = forest.tree(k)
         nodes = np.stack([getattr(tree, name) for name in COLUMNS], 1)
         gathered.nodes.append(nodes.astype(np.int32))
-        gathered.leaves.append(half := tables[k].astype(np.float16))
-        gathered.rounding = max(gathered.rounding, float(np.abs(half - tables[k]).max()))
+        gathered.leaves.append(tables[k].astype(np.float16))
         gathered.accesses.append(patterns[k])
         gathered.position.append(positions(tree))
         sizes = len(tables[k]), tree.nodes
