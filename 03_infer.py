@@ -47,6 +47,11 @@ def main(stage: Stage) -> None:
             frames = scoring.frames(network, cache, to_score, settings, permuted_scores)
             scores = pl.concat(lines.over(frames))
     seconds = time.perf_counter() - started
+    if getattr(settings, "permutations", 1) > 1 and scores["permutation"].max() == 0:
+        why = f"no graph has more configurations than a batch, {settings.inference_configurations}"
+        if is_independent(network, settings):
+            why = f"scores of {settings.model} are independent"
+        print(f"infer: permutations change nothing: {why}")
 
     with stage.results() as (path,):
         write_parquet(scores, path, {"identity": stage.run.identity("infer", fold)})
@@ -92,8 +97,6 @@ def trained_network(stage: Stage) -> nn.Module:
     check_trained_with(weights, metadata, settings, fold)
     network = network_for(settings)
     tensor_file.load_into(network, weights, tensors)
-    if getattr(settings, "permutations", 1) > 1 and is_independent(network, settings):
-        print(f"infer: permutations change nothing: scores of {settings.model} are independent")
     return network
 
 

@@ -136,9 +136,8 @@ $(RESULTS) &: $(SCORES) | $(READY)
 # than MODEL's has its own.
 EVERY = $(shell $(ASK).variables every '$(DATA)' '$(MODEL)')
 everything: $(READY)  ## make all for every collection that has data
-	@+done= failed=; for name in $(EVERY); do collection=$${name%:own} model=; \
-		[ $$name = $$collection ] || model=MODEL=; \
-		if $(MAKE) all COLLECTION=$$collection $$model; then done="$$done $$collection"; \
+	@+done= failed=; for name in $(EVERY); do collection=$${name%%:*}; \
+		if $(MAKE) all COLLECTION=$$collection $$(echo $${name#*:} | tr , ' '); then done="$$done $$collection"; \
 		else failed="$$failed $$collection"; fi; \
 	done; echo "everything: done:$${done:- none}; failed:$${failed:- none}"; [ "$$done" ] && [ -z "$$failed" ]
 

@@ -3,7 +3,7 @@
 python3 -SEB -m lib.runs.variables check "GOALS" "GIVEN NAMES" NAME=VALUE ...
     ``cores=2``, how many this process may use, or a line about what is no good
 python3 -SEB -m lib.runs.variables every DATA MODEL
-    collections that have data; ``:own`` after those that have not this model
+    collections that have data; after each the variables that its model does not read, emptied
 python3 -SEB -m lib.runs.variables help OUT
     targets and variables, for people
 """
@@ -16,6 +16,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be impo
     sys.exit()
 
 # isort: split
+import dataclasses
 import difflib
 import math
 import os
@@ -165,14 +166,26 @@ def _read(path: Path | str) -> str:
         return ""
 
 
-def every(data: str, model: str) -> str:
-    """Return the collections that have data; ``:own`` after one whose kind has not the model."""
-    from lib.settings import COLLECTIONS, MODELS  # late, for a check needs neither
-    from lib.settings.resolved import place_of
+OF_SOME_MODELS = {"EPOCHS": "epochs", "TTA": "permutations", "HOPS": "hops", "ALSO": "also"}
 
-    there = [name for name in COLLECTIONS if place_of(name, Path(data) if data else None)]
-    own = [":own" if model and model not in MODELS[COLLECTIONS[name]] else "" for name in there]
-    return " ".join(map("".join, zip(there, own, strict=True)))
+
+def every(data: str, model: str) -> str:
+    """Return the collections that have data, such as ``tile-xla:MODEL=,TTA=``: with what empties
+    the variables that the collection's model does not read."""
+    from lib.settings import COLLECTIONS, MODELS, settings_class  # late, for a check needs neither
+    from lib.settings.resolved import place_of
+    from lib.tpugraphs.dataset import read_dataset
+
+    found = []
+    for name in COLLECTIONS:
+        if place := place_of(name, Path(data) if data else None):
+            named = model if model in MODELS[COLLECTIONS[name]] else None
+            kind = settings_class(name, named, read_dataset(place[0]))
+            fields = {field.name for field in dataclasses.fields(kind)}
+            unread = [v for v, field in OF_SOME_MODELS.items() if field not in fields]
+            unread += ["MODEL"] if model and not named else []
+            found.append(f"{name}:{','.join(f'{variable}=' for variable in unread)}")
+    return " ".join(found)
 
 
 def help(out: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
+from lib.ranking.blending import places_of
 from lib.ranking.measures import Measures, measures_of
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
@@ -54,7 +55,8 @@ def evaluate(
     """Metrics of each graph and their means.
 
     Args:
-        scores: ``graph, config, score`` with every configuration of each graph in it.
+        scores: ``graph, config, score`` with every configuration of each graph in it. Metrics are
+            those of the order that is submitted, see :func:`lib.ranking.blending.places_of`.
         cache: for the baseline.
         truth: runtimes; graphs that it knows none of are left out.
         ceiling: by graph, may be empty.
@@ -73,7 +75,8 @@ def evaluate(
             left_out.append(name)
             continue
         graph = cache.graph(name)
-        graphs[name] = kind.measure(graph_scores.to_numpy(), runtimes, graph)
+        places = places_of(graph_scores.to_numpy(), graph.layouts_set)
+        graphs[name] = kind.measure(places, runtimes, graph)
         agree = ceiling.get(name, repeated_ceiling(getattr(graph, "repeats", ())))
         if agree is not None:
             graphs[name][kind.ceiling.key] = agree
@@ -97,9 +100,9 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[M
 
 def submission(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
     """Return a function that writes the submission of blended scores, and its content in words."""
-    counts = {name: cache.counts[name] for name in cache.names("test")}
+    layouts_set = {name: cache.graph(name).layouts_set for name in cache.names("test")}
     listed = measures_of(settings.collection).listed
-    lines = submission_lines(blended["test"], settings.identifier, counts, listed)
+    lines = submission_lines(blended["test"], settings.identifier, layouts_set, listed)
     return lambda path: write_submission(path, lines), f"{len(lines)} test graphs"
 
 

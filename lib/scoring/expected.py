@@ -71,15 +71,16 @@ def find_collection(
 ) -> Collection:
     """Return what the test split of a collection has, from its cache or else from its raw files.
 
-    ``model`` names whose submission is meant, where its kind has that model, and ``experiment``
-    of which experiment.
+    ``model`` names whose submission is meant, where its kind has that model; it is the data's
+    default if none is named. ``experiment`` names of which experiment.
 
     Raises:
         DataError: if the cache and the raw test split have different graphs.
     """
     root, models = data_root(name, data), settings.MODELS[settings.COLLECTIONS[name]]
     files = root.files(folder_of(name), "test") if root else []
-    own = settings.settings_class(name, model if model in models else None)(collection=name)
+    named = model if model in models else None
+    own = settings.settings_class(name, named, root.dataset if root else None)(collection=name)
     table = outputs / own.cache / TABLE
     if table.exists():
         rows = read_table(table.parent)

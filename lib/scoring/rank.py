@@ -26,6 +26,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from lib import settings
 from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.terminal import printable
+from lib.ranking.blending import places_of
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
@@ -46,7 +47,6 @@ from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
-DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
     "mean": "in the networks' own unit",
     "standardized": "in standard deviations among them",
@@ -68,8 +68,8 @@ class Ranking:
     scores: np.ndarray
 
     def best(self, count: int) -> list[int]:
-        """The ``count`` configurations of lowest score; ties by position."""
-        return np.argsort(self.scores, kind="stable")[:count].tolist()
+        """The first ``count`` configurations of the order that a submission has."""
+        return np.argsort(places_of(self.scores, self.layouts_set))[:count].tolist()
 
     def shown(self, count: int, timings: Timings | None = None) -> list[int]:
         """Return the ``count`` configurations to show: those that ran by their time, and after
@@ -80,7 +80,7 @@ class Ranking:
     @property
     def ranks(self) -> np.ndarray:
         """(c,) from 1 on; scores that are printed alike share a rank."""
-        rounded = np.round(self.scores, DIGITS)
+        rounded = np.round(self.scores, self.ensemble.settings.score_digits)
         _, place, counts = np.unique(rounded, return_inverse=True, return_counts=True)
         return (np.cumsum(counts) - counts + 1)[place]
 
@@ -89,9 +89,16 @@ class Ranking:
         """The configuration that leaves every layout to the compiler, if there is one."""
         if isinstance(self.program.graph, TileKernel):
             return None
-        features = self.program.graph.node_config_feat
-        (rows,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
+        (rows,) = np.nonzero(self.layouts_set == 0)
         return int(rows[0]) if len(rows) else None
+
+    @property
+    def layouts_set(self) -> np.ndarray:
+        """(c,) how many layouts each configuration sets; a tile size sets none."""
+        if isinstance(self.program.graph, TileKernel):
+            return np.zeros(len(self.scores), np.int64)
+        features = self.program.graph.node_config_feat  # (c, k, 18)
+        return (features[..., :: features.shape[-1] // len(TENSORS)] >= 0).sum(axis=(1, 2))
 
 
 def rank_programs(
@@ -223,9 +230,10 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     """Return the best configurations for people: a line for each site that they constrain, or of
     tile bounds. Those that were timed come first, fastest first."""
     lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
+    digits = ranking.ensemble.settings.score_digits
     for config in ranking.shown(count, timings):
         runtime = int(ranking.program.graph.config_runtime[config])
-        text = f"score {ranking.scores[config]:.{DIGITS}f}"
+        text = f"score {ranking.scores[config]:.{digits}f}"
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
         text += f", {timings.words(config)}" if timings and config in timings.of else ""
         lines.append(f"#{ranks[config]}  configuration {config}  {text}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import polars as pl
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
+from lib.ranking.blending import places_of
 from lib.ranking.measures import measures_of
 
 HEADER = "ID,TopConfigs"
@@ -20,27 +21,31 @@ MAX_BYTES = 1 << 30  # of a submission; that of all official graphs has 11 MB
 
 
 def submission_lines(
-    scores: pl.DataFrame, identifier: str, counts: dict[str, int], listed: int | None = None
+    scores: pl.DataFrame,
+    identifier: str,
+    layouts_set: Mapping[str, np.ndarray],
+    listed: int | None = None,
 ) -> list[tuple[str, str]]:
     """``(ID, TopConfigs)`` of each test graph, sorted by ID.
 
     Args:
         scores: ``graph, config, score`` of the test split, lower meaning faster.
         identifier: what the collection's IDs start with, such as ``layout:xla:default``.
-        counts: how many configurations each test graph's source file has.
+        layouts_set: of each test graph, how many layouts each configuration of its source sets.
         listed: how many configurations a line names at most, the fastest; ``None`` for all.
 
     Raises:
         DataError: unless the scores cover all configurations of each graph, once.
     """
     lines = []
-    ranked = scores.sort("score", "config").partition_by("graph", as_dict=True)
-    for graph, count in sorted(counts.items()):
-        order = ranked[graph,]["config"].to_list() if (graph,) in ranked else []
-        if sorted(order) != list(range(count)):
-            actual = f"{len(order)} configurations"
-            raise DataError("scores", graph, actual, f"each of 0..{count - 1} once")
-        lines.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed]))))
+    parts = scores.sort("config").partition_by("graph", as_dict=True)
+    for graph, changes in sorted(layouts_set.items()):
+        part = parts.get((graph,), scores.clear())
+        if part["config"].to_list() != list(range(len(changes))):
+            actual = f"{len(part)} configurations"
+            raise DataError("scores", graph, actual, f"each of 0..{len(changes) - 1} once")
+        order = np.argsort(places_of(part["score"].to_numpy(), changes))
+        lines.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed].tolist()))))
     return lines
 
 

@@ -134,9 +134,11 @@ class Settings:
     fits: ClassVar[ByData] = {}
     implied: ClassVar[ByData] = {}  # values that a switch sets, by its name
     hardware_of: ClassVar[tuple[str, ...]] = ("cpu", "tpu")  # whose programs it can learn from
-    # It is the default only where a collection has so many programs, and why it is then.
+    # It is the default only where a collection has so many programs, and why it is then, with a
+    # place for `{programs}`, how many there are.
     least_programs: ClassVar[int] = 0
     evidence: ClassVar[str] = ""
+    score_digits: ClassVar[int] = 4  # of the scores that make rank shows: equal ones share a rank
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

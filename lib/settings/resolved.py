@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.files.errors import UserError
-from lib.files.terminal import printable, table
+from lib.files.terminal import counted, printable, table
 from lib.settings.base import Settings
 from lib.settings.file import read_settings
 from lib.settings.tables import (
@@ -31,6 +31,7 @@ from lib.tpugraphs.dataset import (
     LAYOUTS,
     TPUGRAPHS,
     Dataset,
+    count_parts,
     folder_of,
     npz_folder,
     of_programs,
@@ -91,6 +92,8 @@ class Resolved:
         """Return one line: which model is meant, and why."""
         settings, dataset = self.settings, self.dataset
         why = settings.evidence or f"the default for {settings.kind} collections"
+        if "{programs}" in why:
+            why = why.format(programs=counted(self._programs(), "program"))
         why = "as --model says" if self.origins["model"] == COMMAND_LINE else why
         where = self.root().path
         text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
@@ -101,6 +104,11 @@ class Resolved:
             what = "families" if settings.keep_together == "family" else "graphs"
             text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
         return printable(text)
+
+    def _programs(self) -> int:
+        """Return how many programs there are to learn from."""
+        folder = folder_of(self.settings.collection)
+        return count_parts(self.root().path, folder, str, sys.maxsize)
 
     def text(self) -> str:
         """Return every setting, its value and where it comes from, as aligned text."""

@@ -119,8 +119,10 @@ def test_cores_are_those_that_may_be_used(tmp_path):
 def test_collections_that_have_data(tmp_path):
     for name in ("layout-nlp-default", "tile-xla"):
         write_collection(tmp_path, name, train=1, valid=0, test=0)
-    assert every(str(tmp_path), "") == "layout-nlp-default tile-xla"
-    assert every(str(tmp_path), "tgraph") == "layout-nlp-default tile-xla:own"
+    tiles = "tile-xla:TTA=,HOPS=,ALSO="
+    assert every(str(tmp_path), "") == f"layout-nlp-default:TTA= {tiles}"
+    assert every(str(tmp_path), "tgraph") == f"layout-nlp-default: {tiles},MODEL="
+    assert every(str(tmp_path), "prices").startswith("layout-nlp-default:EPOCHS=,TTA= ")
 
 
 def test_help_has_every_target_below_its_heading():

@@ -11,7 +11,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
-from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.blending import blend_frames, choose_folds, places_of
 from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
@@ -79,7 +79,8 @@ def test_evaluate(cache, graphs):
     found = evaluate(frame(columns), cache, truth, {}, LAYOUTS)
     assert set(found["graphs"]) == {"train", "valid"}
     for name, row in found["graphs"].items():
-        baseline = moved_bytes(graphs[name])[graphs[name].original]
+        set_by = graphs[name].layouts_set
+        baseline = places_of(moved_bytes(graphs[name])[graphs[name].original], set_by)
         assert row == {
             **ranking_metrics(np.array(columns[name]), truth.runtimes(name)),
             "baseline_tau": kendall_tau(baseline, truth.runtimes(name)),

@@ -190,6 +190,16 @@ def test_a_graph_that_the_cache_lacks_is_told(tmp_path):
         find_collection(LAYOUT, tmp_path, tmp_path / "data")
 
 
+@pytest.mark.parametrize(("train", "model"), [(2, "prices"), (19, "tgraph")])
+def test_the_submission_of_official_data_is_that_of_their_default(tmp_path, train, model):
+    write_collection(tmp_path / "data", LAYOUT, train=train, valid=1, test=1)
+    (tmp_path / "data" / "dataset.json").unlink()
+    (graph,) = (tmp_path / "data").rglob("valid_0*.npz")
+    graph.rename(graph.with_name("bert_pretraining.4x4.fp16.npz"))  # which tells official data
+    found = find_collection(LAYOUT, tmp_path / "outputs", tmp_path / "data")
+    assert found.file == submission_of(tmp_path / "outputs", LAYOUT, model)
+
+
 def test_bundled_and_official_rows_do_not_mix(outputs):
     def collection(name: str, dataset: Dataset) -> Collection:
         root = DataRoot(outputs, outputs, dataset)

@@ -43,7 +43,8 @@ def test_random_best_is_the_mean_over_all_draws(runtimes, k):
     ],
 )
 def test_a_row_lists_the_best_five(scores, row):
-    found = submission_lines(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILES.listed)
+    layouts_set = {"k.1": np.zeros(len(scores))}
+    found = submission_lines(frame({"k.1": scores}), "tile:xla", layouts_set, TILES.listed)
     assert found == [("tile:xla:k.1", row)]
 
 

@@ -93,7 +93,8 @@ def test_official_data_of_few_programs_are_no_networks(tmp_path, programs, model
     official_form(tmp_path)
     found = settings.resolve(arguments("--data", str(tmp_path)))
     assert (found.settings.model, found.dataset) == (model, TPUGRAPHS)
-    assert found.choice().startswith(f"{model} ({type(found.settings).evidence}) on {COLLECTION} ")
+    why = type(found.settings).evidence.format(programs=f"{programs} programs")
+    assert found.choice().startswith(f"{model} ({why}) on {COLLECTION} ")
     named = settings.resolve(arguments("--data", str(tmp_path), "--model", "tgraph"))
     assert named.settings.model == "tgraph"
     assert named.choice().startswith("tgraph (as --model says) on")
