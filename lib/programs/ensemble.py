@@ -60,7 +60,7 @@ def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Pairs]) -> pl.DataFrame
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
-    """Read what the folds left, and choose the best; as :func:`lib.scoring.folds.read_folds`.
+    """Read what the folds left, as :func:`lib.scoring.folds.read_folds`.
 
     Scores are logarithms of seconds.
     """
@@ -161,6 +161,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
 
 ENSEMBLE = Ensemble(
     read=read_folds,
+    order=lambda blended, cache: blended,  # seconds say more
     table=predictions,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(
         blended, cache, settings.collection
