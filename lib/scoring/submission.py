@@ -13,7 +13,6 @@ import polars as pl
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
-from lib.ranking.blending import places_of
 from lib.ranking.measures import measures_of
 
 HEADER = "ID,TopConfigs"
@@ -21,31 +20,27 @@ MAX_BYTES = 1 << 30  # of a submission; that of all official graphs has 11 MB
 
 
 def submission_lines(
-    scores: pl.DataFrame,
-    identifier: str,
-    layouts_set: Mapping[str, np.ndarray],
-    listed: int | None = None,
+    scores: pl.DataFrame, identifier: str, counts: Mapping[str, int], listed: int | None = None
 ) -> list[tuple[str, str]]:
     """``(ID, TopConfigs)`` of each test graph, sorted by ID.
 
     Args:
-        scores: ``graph, config, score`` of the test split, lower meaning faster.
+        scores: ``graph, config, place`` of the test split, the fastest at place 0.
         identifier: what the collection's IDs start with, such as ``layout:xla:default``.
-        layouts_set: of each test graph, how many layouts each configuration of its source sets.
+        counts: how many configurations each test graph's source file has.
         listed: how many configurations a line names at most, the fastest; ``None`` for all.
 
     Raises:
         DataError: unless the scores cover all configurations of each graph, once.
     """
     lines = []
-    parts = scores.sort("config").partition_by("graph", as_dict=True)
-    for graph, changes in sorted(layouts_set.items()):
-        part = parts.get((graph,), scores.clear())
-        if part["config"].to_list() != list(range(len(changes))):
-            actual = f"{len(part)} configurations"
-            raise DataError("scores", graph, actual, f"each of 0..{len(changes) - 1} once")
-        order = np.argsort(places_of(part["score"].to_numpy(), changes))
-        lines.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed].tolist()))))
+    ranked = scores.sort("place").partition_by("graph", as_dict=True)
+    for graph, count in sorted(counts.items()):
+        order = ranked[graph,]["config"].to_list() if (graph,) in ranked else []
+        if sorted(order) != list(range(count)):
+            actual = f"{len(order)} configurations"
+            raise DataError("scores", graph, actual, f"each of 0..{count - 1} once")
+        lines.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed]))))
     return lines
 
 

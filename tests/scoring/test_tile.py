@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
+from lib.ranking.blending import places_of
 from lib.ranking.measures import TILES
 from lib.ranking.metrics import random_best, tile_score
 from lib.ranking.truth import CachedLabels, Truth
-from lib.scoring.evaluation import evaluate, summary_table
+from lib.scoring.evaluation import evaluate, ordered, summary_table
 from lib.scoring.submission import submission_lines
 from tests.kernels import cached_kernel
 
@@ -43,8 +44,9 @@ def test_random_best_is_the_mean_over_all_draws(runtimes, k):
     ],
 )
 def test_a_row_lists_the_best_five(scores, row):
-    layouts_set = {"k.1": np.zeros(len(scores))}
-    found = submission_lines(frame({"k.1": scores}), "tile:xla", layouts_set, TILES.listed)
+    places = places_of(np.array(scores), np.zeros(len(scores)))
+    rows = pl.DataFrame({"graph": "k.1", "config": range(len(scores)), "place": places})
+    found = submission_lines(rows, "tile:xla", {"k.1": len(scores)}, TILES.listed)
     assert found == [("tile:xla:k.1", row)]
 
 
@@ -63,7 +65,7 @@ def test_evaluate(cache):
     truth = Truth(CachedLabels(cache))
     rng = np.random.default_rng(0)
     columns = {"a": rng.random(40), "bare": rng.random(9), "test": rng.random(9)}
-    found = evaluate(frame(columns), cache, truth, {}, TILES)
+    found = evaluate(ordered(frame(columns), cache), cache, truth, {}, TILES)
     assert set(found["graphs"]) == {"a", "bare"}
     for name, row in found["graphs"].items():
         area = cache.graph(name).config_feat[:, 15]
