@@ -15,8 +15,8 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA ALSO ON \
-	KEEP_GOING PARTIAL CONFIRM SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE TASKS \
-	METHOD BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
+	KEEP_GOING PARTIAL CONFIRM SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE \
+	METHOD BUDGET TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE THREADS
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_MAKE
 HANDED_ON := NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -118,7 +118,7 @@ OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,othe
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
-	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
+	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=1
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(STAGE) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)

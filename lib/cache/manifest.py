@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lib.cache.format import FORMAT, MANIFEST
-from lib.files.artifacts import read_json, write_json
+from lib.files.artifacts import MAX_JSON_BYTES, read_json, write_json
 from lib.files.errors import DataError, UserError
-from lib.files.regular import open_regular, size_of
+from lib.files.regular import open_regular, read_regular, size_of
 from lib.files.schema import expect
 
 SCHEMA = {
@@ -56,6 +56,19 @@ def check_size(path: Path, size: int) -> None:
         raise DataError(path, "file", error.actual, f"a file; {advice(path.parent)}") from None
     if there != size:
         raise DataError(path, "size", f"{there} bytes", f"{size} bytes; {advice(path.parent)}")
+
+
+def holds_the_same(old: Path, new: Path) -> bool:
+    """Return whether two caches are of one fingerprint, and every file is there at its size."""
+    try:
+        old_text, new_text = (read_regular(path / MANIFEST, MAX_JSON_BYTES) for path in (old, new))
+        if old_text != new_text:
+            return False
+        for path in new.iterdir():
+            check_size(old / path.name, path.stat().st_size)
+    except (OSError, UserError):
+        return False
+    return True
 
 
 def advice(folder: Path) -> str:

@@ -13,13 +13,13 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lib.files.errors import DataError
-from lib.files.locks import being_written, is_being_written
+from lib.files.locks import in_use, is_in_use
 from lib.files.regular import open_regular, read_regular
 
 MAX_JSON_BYTES = 1 << 28  # of a document, which takes several times that in memory
@@ -51,10 +51,10 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     try:
         with named_in_errors(path, temporary):
             temporary.touch()
-            with being_written(temporary):
+            with in_use(temporary):
                 yield temporary
                 # Once more, for some libraries put another file in its place.
-                with being_written(temporary), open(temporary, "rb+") as file:
+                with in_use(temporary), open(temporary, "rb+") as file:
                     os.fsync(file.fileno())
                     # The process's mask decides: some libraries make files for their owner alone.
                     mask = os.umask(0)
@@ -113,11 +113,18 @@ def _unfinished(folder: Path, path: Path) -> Path:
 
 
 @contextmanager
-def atomic_folder(path: Path | str) -> Iterator[Path]:
+def atomic_folder(
+    path: Path | str, same: Callable[[Path, Path], bool] | None = None
+) -> Iterator[Path]:
     """Yield a temporary folder, which takes the place of ``path`` on success.
 
     A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
     between the two renames leaves no ``path`` at all, which a rerun mends.
+
+    Args:
+        path: the folder.
+        same: whether the old folder (its first argument) holds the same as the new one, and may
+            stay: whoever reads it then is not disturbed.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a file has its name); it
@@ -134,8 +141,10 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
     try:
         with named_in_errors(path, temporary):
             temporary.mkdir()
-            with being_written(temporary):
+            with in_use(temporary):
                 yield temporary
+                if same is not None and path.exists() and same(path, temporary):
+                    return
                 if path.exists():
                     os.replace(path, old)
                 os.replace(temporary, path)
@@ -174,7 +183,7 @@ def remove_leftovers(path: Path | str) -> None:
     for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
         if leftover.name[len(TEMPORARY) + 12 :] not in (f"-{path.name}", f"-old-{path.name}"):
             continue  # of a neighbour whose name ends like ours
-        if is_being_written(leftover):
+        if is_in_use(leftover):
             continue
         _remove(leftover)
 

@@ -19,7 +19,6 @@ from lib.programs.tensorir.described import ARRAYS
 UNKNOWN = 99  # a way to compress
 
 READERS = {
-    "copies": copies.read_copies,
     "programs": measurements.read_raw,
     "tensor programs": raw.read,
     "networks": read_network,
