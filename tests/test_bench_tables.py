@@ -1,4 +1,4 @@
-"""Tables of benches, from results that are made up."""
+"""README's table of results, from results that are made up."""
 
 from __future__ import annotations
 

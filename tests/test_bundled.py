@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.collect.xla.enough import FEWEST as FEWEST_ROUNDS
+from lib.collect.xla.kernels import KERNELS, RUNS
 from lib.ranking.rounds import label
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
@@ -17,6 +17,7 @@ from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 ROOT = DataRoot(BUNDLED, BUNDLED)
+FEWEST_ROUNDS = {RUNS: 4, KERNELS: 2}
 FEWEST = {"random": 48, "default": 32}
 
 

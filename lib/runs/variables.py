@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATH = re.compile(r"(?![-+@])[^\s\x00-\x1f!\"#$%&'()*:;<=>?\[\\\]^`{|}~]+")
 NUMBER, WORD, NAME = re.compile("[1-9][0-9]{0,3}"), re.compile("[\\w.,+-]+", re.A), "[\\w.-]+"
 CHECKS = {
-    PATH: ("OUTPUTS VENV DATA DATABASE SETTINGS", "a path of letters, digits and _ . / , + - @"),
+    PATH: ("OUTPUTS VENV DATA SETTINGS", "a path of letters, digits and _ . / , + - @"),
     NUMBER: ("FOLDS JOBS ROUNDS TRIALS BATCH TOP MEASURE", "a whole number from 1 to 9999"),
     re.compile("1|yes"): ("KEEP_GOING PARTIAL CONFIRM", "1; leave it out for no"),
     re.compile("layouts|programs"): ("KIND", "layouts or programs"),

@@ -319,7 +319,7 @@ def test_a_file_that_is_not_there_is_not_called_found(tmp_path):
 
 
 # Processes that those who started them tell about: the collector's, and one that waits for a task.
-TOLD_OF = ("measure.py", "quiet.py", "hand.py")
+TOLD_OF = ("measure.py", "hand.py")
 
 
 def test_every_command_ends_in_one_line():

@@ -20,7 +20,6 @@ from lib.programs.tensorir.described import ARRAYS
 UNKNOWN = 99  # a way to compress
 
 READERS = {
-    "copies": copies.read_copies,
     "measured copies": measured_copies,
     "programs": measurements.read_raw,
     "tensor programs": raw.read,

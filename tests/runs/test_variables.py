@@ -10,7 +10,7 @@ from lib.runs.variables import check, cores, every, help
 from tests.stages import variables_of_make
 from tests.synthetic import write_collection
 
-PATHS = ("OUTPUTS", "VENV", "DATA", "DATABASE", "SETTINGS")
+PATHS = ("OUTPUTS", "VENV", "DATA", "SETTINGS")
 NUMBERS = ("FOLDS", "JOBS", "ROUNDS", "TRIALS", "BATCH", "TOP", "MEASURE")
 
 
