@@ -157,7 +157,7 @@ def write_results(
         for path, kept in ((best, "best"), (last, "last")):
             tensor_file.save(path, weights[kept], {**metadata, "kept": kept, **validations[kept]})
         write_json(metrics, {**metadata, "validation": used, **validations})
-        write_parquet(history, epochs)
+        write_parquet(history, epochs, {"identity": metadata["identity"]})
     checkpoint.delete()
 
     tracker, name = stage.tracker, f"weights-{settings.results}-fold-{fold}"

@@ -118,7 +118,7 @@ OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,othe
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
-	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
+	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=1
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(STAGE) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)

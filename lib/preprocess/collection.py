@@ -25,6 +25,7 @@ from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
+from lib.files.locks import is_in_use
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
 from lib.preprocess.stage import Graphs, preprocess_of
@@ -111,7 +112,7 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
-    with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
+    with atomic_folder(path, _may_stay) as temporary, CacheWriter(temporary, kind) as writer:
         graphs = graphs or preprocess_of(kind).graphs
         process = partial(_process, kind, graphs, settings, keep_going)
         parts = writer.folder / "parts"  # what the workers write
@@ -128,6 +129,16 @@ def write_cache(
         metadata = preprocess_of(kind).metadata(files[0].path)
         writer.finish({**metadata, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
+
+
+def _may_stay(old: Path, new: Path) -> bool:
+    """Return whether two caches hold the same; a UserError if the old one cannot go."""
+    if holds_the_same(old, new):
+        return True
+    if is_in_use(old):
+        advice = "wait for its end, or give OUTPUTS=, a folder of its own"
+        raise UserError(f"{old}: another run learns from it, and it would become another; {advice}")
+    return False
 
 
 def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:

@@ -31,7 +31,7 @@ from lib.files.artifacts import (
     write_json,
 )
 from lib.files.errors import one_line_errors
-from lib.files.locks import only_writer
+from lib.files.locks import in_use, only_writer
 from lib.files.named import named
 from lib.files.schema import expect
 from lib.runs.code import ROOT, SCRIPTS
@@ -41,6 +41,7 @@ from lib.runs.tracking import Tracker
 from lib.settings import Resolved, Settings, described
 from lib.systems import SYSTEMS
 
+NAMED = 3  # files that a line names
 NAME_DIGITS = 6  # of an experiment that nobody has named
 RECORD = {  # the parts of one that are read
     "stage": str,
@@ -153,8 +154,18 @@ class Stage:
             check_place(file)
         shared = self.run.cache if self.name == "preprocess" else self.files[0]
         self.locks.enter_context(only_writer(self.run.outputs, shared))
+        if self.name != "preprocess":  # no stage 1 replaces what is in use
+            for cache in (self.settings.cache, *self.settings.others.values()):
+                if (folder := self.run.outputs / cache).is_dir():
+                    self.locks.enter_context(in_use(folder))
+        whole = self.name == "preprocess"
+        what = self.settings.collection if whole else self.settings.results
+        of_fold = "" if self.fold is None else f" fold {self.fold}"
         if not self.run.up_to_date(self.name, self.fold):
             self.resolved.root()
+            if self.name == "train" and (edited := self._edited()):
+                keeps = "EXPERIMENT=name (--experiment) keeps them"
+                print(f"train: {what}{of_fold}: replaces those of other {edited}; {keeps}")
             return False
         for file in self.files:  # Make sees by their time that nothing is to be done
             if self.name != "preprocess":  # folds go by the time of the manifest
@@ -165,12 +176,19 @@ class Stage:
         elif self.name == "ensemble":
             files = state_of(self.files, self.name)
             write_json(self.path, {**self.run.record(self.name), "files": files})
-        whole = self.name == "preprocess"
-        what = self.settings.collection if whole else self.settings.results
-        of_fold = "" if self.fold is None else f" fold {self.fold}"
         where = f"{self.files[0].parent}/" if whole or len(self.files) > 1 else self.files[0]
         print(f"{self.name}: {what}{of_fold}: up to date, {where}")
         return True
+
+    def _edited(self) -> str:
+        """Return the code that was another when the results that are there were made; empty if none
+        are there or none was."""
+        made = self.run.record(self.name, self.fold).get("made_from")
+        old, new = made and made.get("code"), self.run.made_from(self.name, self.fold)["code"]
+        if not old or not self.files[0].exists():
+            return ""
+        names = sorted(name for name in old | new if old.get(name) != new.get(name))
+        return ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * bool(names[NAMED:])
 
     def begin(self, data: str) -> Tracker:
         """Begin the record, and return the W&B run; ``data`` is the cache's fingerprint."""
