@@ -67,6 +67,7 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
     pairs = pairs_of(cache)
 
     def read(fold: int, path: Path) -> pl.DataFrame:
+        """Return the scores of one fold."""
         expected = expected_of(pairs, sides_of_fold(cache, fold, settings))
         predictions = read_predictions(path, expected, ["train"])
         return predictions.join(pairs, on=["task", "program", "device"]).select(
@@ -135,7 +136,7 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return errors over pairs, of each section, device, work and operator, as aligned text."""
+    """Return errors over pairs, of each section, device and operator, as aligned text."""
     rows = []
     for section, numbers in sections.items():
         for by, groups in numbers.get("groups", {}).items():
@@ -151,6 +152,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
     rows = prediction_table(blended, cache)
 
     def write(path: Path) -> None:
+        """Write the table, whole or not at all."""
         with atomic_file(path) as temporary:
             rows.write_csv(temporary)
 

@@ -44,7 +44,7 @@ from lib.settings import Settings, root_of, settings_for
 from lib.tpugraphs.roots import DataRoot
 
 TVM = Path(".venv-collect-programs/bin/python")
-GAP = 0.4  # microseconds: of a call of TVM's virtual machine, by tests/bench/chains_tvm.py
+GAP = 0.4  # microseconds: of a call of TVM's virtual machine, on an EPYC of Zen 5
 BUDGET = 16  # programs of each task that a search finds; the fastest as predicted runs
 
 

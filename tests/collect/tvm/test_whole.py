@@ -16,7 +16,6 @@ from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
-from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import imported
@@ -24,7 +23,6 @@ from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import network_path
 from lib.collect.tvm.whole import main
 from lib.files.artifacts import read_json
-from lib.files.errors import UserError
 
 BRANCHES = """
 import torch
@@ -165,45 +163,6 @@ def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
     found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4), deployed=True))
     assert [hash_of(task) for task in found.tasks] == [hash_of(task) for task in graph.tasks]
     assert found.calls == graph.calls
-
-
-def test_a_tuned_network_runs_the_fastest_schedules_of_its_database(mine, graph, tmp_path):
-    """Of any target; a task without one runs as it is, and the database stays as it was."""
-    first, second = graph.tasks[:2]
-    slow, fast, broken = Sampler(first, 1).draw(3)
-    TuningDatabase(tmp_path, "avx512").add(first, fast, 1e-6)
-    database = TuningDatabase(tmp_path, "avx2")
-    for task, schedule, seconds in (
-        (first, slow, 2e-6),
-        (first, broken, np.nan),
-        (second, Sampler(second, 1).draw(1)[0], np.nan),
-    ):
-        database.add(task, schedule, seconds)
-    path = tmp_path / RECORDS
-    path.write_bytes(path.read_bytes() + b'[0, [["cut')
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    words = [f"{mine}:network", "--batch", "4", "--database", str(tmp_path)]
-    main([words[0], str(tmp_path / "a.npz"), *words[1:]])
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
-        assert file["owner"].tolist() == list(range(len(graph.tasks)))
-        (kept,) = fastest_programs(tmp_path, [first])
-        assert str(kept.trace.as_json(False)[1]) == str(fast.trace.as_json(False)[1])
-        wanted = [hash_of(kept.mod), *map(hash_of, graph.tasks[1:])]
-        assert file["hash"].tolist() == wanted
-    (tmp_path / "a.npz").unlink()
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_what_is_no_database_of_a_network_is_told(mine, graph, tmp_path):
-    line = [f"{mine}:network", str(tmp_path / "a.npz"), "--batch", "4", "--database"]
-    with pytest.raises(UserError, match="found nothing, expected a tuning database, as make sea"):
-        main([*line, str(tmp_path)])
-    TuningDatabase(tmp_path / "other", "avx2").add(
-        graph.tasks[0], Sampler(graph.tasks[0], 1).draw(1)[0], np.nan
-    )
-    with pytest.raises(UserError, match="found no program of this network that runs"):
-        main([*line, str(tmp_path / "other")])
-    assert not (tmp_path / "a.npz").exists()
 
 
 STEPS = """
