@@ -83,18 +83,17 @@ COMMANDS = {
         ("programs/*.jsonl", "programs/*.pb"),
     ),
     **{
-        f"network {name}": Command(
-            f"-m lib.collect.tvm.whole networks/{name} network.npz {how}",
-            (f"networks/{name}", *(("networks/tuned/*",) if "tuned" in how else ())),
+        f"network{end}": Command(
+            f"-m lib.collect.tvm.whole networks/net{end} network.npz --schedules 1",
+            (f"networks/net{end}",),
             ("network.npz",),
             tvm=True,
         )
-        for name, how in (
-            ("net.onnx", "--schedules 1"),
-            ("net.pt2", "--schedules 1"),
-            ("own.pt2", "--database networks/tuned"),
-        )
+        for end in (".onnx", ".pt2")
     },
+    "database": Command(
+        "-m tests.attack.networks read networks", ("networks/tuned/*",), ("ours/*",), tvm=True
+    ),
 }
 
 
@@ -171,7 +170,7 @@ def build(world: Path, tvm: Path | None) -> None:
     commands = [(words, None) for words in stages]
     commands += [(c.words, tvm if c.tvm else None) for c in COMMANDS.values() if tvm or not c.tvm]
     if tvm:
-        commands.insert(0, ("-m tests.attack.networks networks", tvm))
+        commands.insert(0, ("-m tests.attack.networks write networks", tvm))
     for words, interpreter in commands:
         done = run(words.split(), world, interpreter)
         if done.returncode or (done.stderr and not interpreter):

@@ -1,4 +1,8 @@
-"""``python -m tests.attack.networks FOLDER``: networks and a tuning database, where TVM is."""
+"""Networks and a tuning database, which are written and read where TVM is.
+
+python -m tests.attack.networks write FOLDER
+python -m tests.attack.networks read FOLDER      the database, as make search begins with one
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,17 @@ from pathlib import Path
 import onnx
 import torch
 from onnx import TensorProto, helper
+from tvm.ir import IRModule
 
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
+from lib.files.errors import one_line_errors
 
 
-def main(folder: Path) -> None:
+def write(folder: Path) -> None:
     """Write ``net.onnx``, ``net.pt2``, ``own.pt2`` and a database ``tuned`` of its tasks."""
     folder.mkdir()
     layers = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Softmax(1))
@@ -29,10 +35,20 @@ def main(folder: Path) -> None:
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "net.onnx")
     database = TuningDatabase(folder / "tuned", "avx2")
-    for task in graph_of(imported(named(str(folder / "own.pt2"), None), deployed=True)).tasks:
+    for task in tasks(folder):
         for schedule in Sampler(task, 0).draw(2):
             database.add(task, schedule, 1e-6)
 
 
+def tasks(folder: Path) -> list[IRModule]:
+    """Return the tasks of a network that is not damaged."""
+    return graph_of(imported(named(str(folder / "own.pt2"), None), deployed=True)).tasks
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    what, folder = sys.argv[1], Path(sys.argv[2])
+    if what == "write":
+        write(folder)
+    else:
+        with one_line_errors():
+            print(TuningDatabase(Path("ours"), "avx2").begin_with(folder / "tuned", tasks(folder)))
