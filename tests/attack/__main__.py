@@ -3,7 +3,7 @@
 Each case copies a small tree of data and outputs, damages a file of it or a command line, runs one
 of the commands that read it, and judges how that ended. Prints a line for each case that ended
 worse than with one line, and a table at the end. Exit code 1 if there was one. ``--case N`` runs
-one case again. Networks and tuning databases want ``--tvm .venv-collect-programs/bin/python``.
+one case again. Networks want ``--tvm .venv-collect-programs/bin/python``.
 """
 
 from __future__ import annotations
@@ -91,9 +91,6 @@ COMMANDS = {
         )
         for end in (".onnx", ".pt2")
     },
-    "database": Command(
-        "-m tests.attack.networks read networks", ("networks/tuned/*",), ("ours/*",), tvm=True
-    ),
 }
 
 
@@ -135,7 +132,7 @@ def build(world: Path, tvm: Path | None) -> None:
 
     Args:
         world: its folder.
-        tvm: Python that writes networks and a tuning database, if any.
+        tvm: Python that writes networks, if any.
 
     Raises:
         RuntimeError: if a command does not succeed on undamaged files.
@@ -170,7 +167,7 @@ def build(world: Path, tvm: Path | None) -> None:
     commands = [(words, None) for words in stages]
     commands += [(c.words, tvm if c.tvm else None) for c in COMMANDS.values() if tvm or not c.tvm]
     if tvm:
-        commands.insert(0, ("-m tests.attack.networks write networks", tvm))
+        commands.insert(0, ("-m tests.attack.networks networks", tvm))
     for words, interpreter in commands:
         done = run(words.split(), world, interpreter)
         if done.returncode or (done.stderr and not interpreter):
