@@ -14,7 +14,6 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json
-from lib.files.named import named
 from lib.files.results import SPLIT_OF
 from lib.ranking.blending import blend_frames, choose_folds
 from lib.report.experiment import read_experiment
@@ -41,19 +40,15 @@ def main(stage: Stage) -> None:
     write_table, content = ensemble.table(blended, cache, settings)
     measurements = stage.resolved.root().measurements(settings.collection)
     sections = ensemble.evaluate(blended, cache, measurements, settings)
-    picks = {}
-    if settings.picks:
-        pick = named(settings.picks)
-        picks = {"picks": pick(folder, cache, settings, best, blended["test"])}
 
     stage.begin(cache.fingerprint)
     used = {f"validation_{settings.metric}": validation, "blended": best}
     metadata = stage.result_metadata(cache.fingerprint)
     with stage.results() as (table, metrics, report):
         write_table(table)
-        write_json(metrics, {**sections, **picks, "folds": used, "settings": metadata})
+        write_json(metrics, {**sections, "folds": used, "settings": metadata})
         experiment = read_experiment(folder, metrics)
-        write_page(report, experiment, measurements, stage.record())
+        write_page(report, experiment, stage.record())
     publish(experiment, stage, stage.files)
 
     print(ensemble.summary(sections, settings.collection))

@@ -48,13 +48,6 @@ def test_every_stage_ran_once(run):
     assert stages_in(again()) == []
 
 
-def test_another_model_uses_the_same_cache(run):
-    folder, _, again = run
-    output = again(MODEL="cdmpp", ARGS=PAPER)
-    assert stages_in(output) == list(SCRIPTS)[1:]
-    assert (folder / f"{COLLECTION}@cdmpp" / "predictions.csv").exists()
-
-
 def test_predictions_stand_beside_measured_latencies(run):
     folder, _, _ = run
     rows = pl.read_csv(folder / COLLECTION / "predictions.csv")
@@ -95,22 +88,6 @@ def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run):
     assert (folder / COLLECTION / "cache" / "manifest.json").read_text() != before
     rows = pl.read_csv(folder / COLLECTION / "predictions.csv")
     assert (rows["split"] == "test").mean() == pytest.approx(1 / 3, abs=0.12)  # one of three tenths
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (["02_train.py", "--collection", COLLECTION, "--fold", "0", "--split", "x"], "--split 'x'"),
-    ],
-)
-def test_what_makes_no_sense_is_told_in_one_line(run, command, said):
-    folder, _, _ = run
-    flags = ["--data", folder.parent / "data", "--outputs", folder]
-    line = [python(), *command, *map(str, flags)]
-    done = subprocess.run(
-        line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.fixture

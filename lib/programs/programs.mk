@@ -9,9 +9,8 @@
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=torchvision:resnet18 BATCH=1 BUDGET=16))
 endif
-LATENCY_OF := $(if $(filter programs-%,$(COLLECTION)),$(COLLECTION),programs-cpu)
 latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=torchvision:resnet18 takes: [BATCH=1] [DEVICE=native] [BUDGET=16] [ARGS=--json]
-	@$(RUN) -m lib.programs.latency $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+	@$(RUN) -m lib.programs.latency $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
 
 $(READY)-calibrate: lib/programs/requirements.txt $(READY)
@@ -19,14 +18,14 @@ $(READY)-calibrate: lib/programs/requirements.txt $(READY)
 	touch $@
 
 calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it: [METHOD=cmd]
-	@+$(MAKE) cached COLLECTION=$(LATENCY_OF) ARGS= SETTINGS= FOLDS=
-	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+	@+$(MAKE) cached COLLECTION=$(COLLECTION) ARGS= SETTINGS= FOLDS=
+	$(RUN) -m lib.programs.calibrate $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,METHOD,method) $(ARGS)
 
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make search NETWORK=torchvision:resnet18 BUDGET=64))
 endif
 search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=torchvision:resnet18: [BUDGET=64] [DEVICE=native] [THREADS=1]
-	$(RUN) -m lib.programs.search $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+	$(RUN) -m lib.programs.search $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) \
 		$(call flag,BUDGET,budget) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(ARGS)

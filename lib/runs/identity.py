@@ -34,7 +34,7 @@ RECORDS, MANIFEST = "stages", "manifest.json"
 TRAINED = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
 # Constants of settings that change no result: words, and tables that settings take values from.
 NO_VALUES = {
-    *("how_to_get", "graphs", "table", "fits", "implied", "picks", "evidence"),
+    *("how_to_get", "graphs", "table", "fits", "implied", "evidence"),
     *("hardware_of", "least_programs", "scatter"),
     *("cache_depends_on", "others_depend_on", "weights_depend_on"),
 }

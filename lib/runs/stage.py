@@ -43,23 +43,14 @@ from lib.systems import SYSTEMS
 
 NAMED = 3  # files that a line names
 NAME_DIGITS = 6  # of an experiment that nobody has named
-RECORD = {  # the parts of one that are read
+RECORD = {  # the parts of one that the report reads
     "stage": str,
     "experiment": str,
     "seconds": float,
     "earlier_seconds?": float,
     "peak_memory_bytes": float,
-    "settings?": dict,
-    "data?": str,
-    "run?": str,
     "command?": [str],  # the flags of the run
     "commit?": str,  # of the code
-    "origins?": {str: str},  # where values of settings come from that are no defaults
-    "identity?": str,  # of the results, see lib/runs/identity.py
-    "made_from?": dict,
-    "files?": {str: [int]},  # of results, see state_of there
-    "raw?": {str: [int]},  # of stage 1: sizes_and_times of raw files
-    "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
@@ -209,8 +200,7 @@ class Stage:
             "identity": identity,
             "made_from": made_from,
             "fold": self.fold,
-            "run": _run_id(part, settings, data, identity),
-            **self.resolved.record(),
+            "run": _run_id(part, settings, identity),
         }
         shown = {k: v for k, v in self.metadata.items() if k not in ("settings", "made_from")}
         of_fold = "" if self.fold is None else f" fold {self.fold}"
@@ -285,12 +275,10 @@ class Stage:
         write_json(self.path, self.recorded)
 
 
-def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
+def _run_id(part: str, settings: Settings, identity: str) -> str:
     """Return the run's id in W&B, where one has letters, digits and dashes."""
-    learned = {"settings": described(settings), "data": data}
-    digits = fingerprint_value({**learned, "made": identity})
     results = settings.results.replace("@", "-").replace("+", "-")
-    return f"{results}-{part.replace('_', '-')}-{digits[:12]}"
+    return f"{results}-{part.replace('_', '-')}-{identity[:12]}"
 
 
 def experiment_name(settings: Mapping[str, Any], data: str) -> str:

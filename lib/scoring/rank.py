@@ -24,6 +24,7 @@ import torch
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib import settings
+from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.terminal import printable
 from lib.ranking.blending import places_of
@@ -311,16 +312,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    if args.top < 1:
-        raise UserError(f"--top {args.top}: must be at least 1")
-    for name in ("measure", "draw_seed"):
-        if getattr(args, name) < 0:
-            flag = f"--{name.replace('_', '-')}"
-            raise UserError(f"{flag} {getattr(args, name)}: must be at least 0")
+    check_least(args, top=1, measure=0, draw_seed=0)
     candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
-    flags = resolved.given(settings.COMMAND_LINE, str(args.settings))
-    overrides = {**flags, "model": resolved.settings.model}
+    overrides = {**resolved.given, "model": resolved.settings.model}
     folder = weights_in(args.outputs / resolved.settings.results, resolved.settings)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None

@@ -117,8 +117,6 @@ class Settings:
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]
-    # It splits the score of a pick into parts of its layouts; empty if a score is no sum.
-    picks: ClassVar[str] = ""
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)

@@ -10,8 +10,8 @@ nothing is said of ranking. The configurations of all of `layout-nlp-random` are
 hours to make up and minutes to read: with ``--distinct`` only so many different files are written,
 and graphs of about the same size are links to one of them.
 
-They go through ``make everything`` and ``make submission``, which compares the rows with a sample
-in Kaggle's form: 894 with ``--share 1``. FOLDER keeps data and results, so that the same command
+They go through ``make everything`` and ``make submission``, whose IDs are compared with those of
+the test splits: 894 with ``--share 1``. FOLDER keeps data and results, so that the same command
 goes on after a kill.
 """
 
@@ -32,6 +32,7 @@ from joblib import Parallel, delayed
 from lib import settings
 from lib.files.terminal import duration, table
 from lib.runs.identity import record_path
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
 from tests.bench.rawfiles import write_raw
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument("--permutations", type=int, default=1)
     parser.add_argument("--model", help="the default if none is named; tiles have their own")
     args = parser.parse_args()
-    root, outputs, sample = args.folder / "data", args.folder / "outputs", []
+    root, outputs, sample = args.folder / "data", args.folder / "outputs", set()
     for collection in args.collections:
         graphs = [
             replace(size, configurations=min(size.configurations, args.most))
@@ -144,8 +145,7 @@ def main() -> None:
         identifier = collection.replace("-", ":")
         for number, size in enumerate(graphs):
             if size.split == "test":
-                sample.append(f"{identifier}:graph_{number},{';'.join(map(str, range(5)))}")
-    (args.folder / "sample_submission.csv").write_text("\n".join(["ID,TopConfigs", *sample]) + "\n")
+                sample.add(f"{identifier}:graph_{number}")
 
     words = [f"DATA={root}", f"OUTPUTS={outputs}", f"FOLDS={args.folds}", f"EPOCHS={args.epochs}"]
     words += [f"TTA={args.permutations}", *([f"MODEL={args.model}"] if args.model else [])]
@@ -154,8 +154,9 @@ def main() -> None:
     rows = [row for name in args.collections for row in rows_of(args.folder, name, args.model)]
     print(table(rows, ["collection", "stage", "time", "memory, GB", "disk, GB"]), flush=True)
     model = [f"MODEL={args.model}"] if args.model else []
-    sample_file = f"SAMPLE={args.folder / 'sample_submission.csv'}"
-    make(["make", "submission", *words[:2], sample_file, *model])
+    make(["make", "submission", *words[:2], "PARTIAL=1", *model])
+    (submission,) = outputs.glob("submission*.csv")
+    assert read_entries(submission).keys() == sample, "IDs of Kaggle's form"
 
 
 if __name__ == "__main__":

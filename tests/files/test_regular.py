@@ -18,7 +18,7 @@ from lib.files.artifacts import fingerprint_files, read_json
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
-from lib.scoring.submission import read_entries, read_ids
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
@@ -54,7 +54,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, tensor_file.load, tensor_file.read_metadata, read_table)
-OTHERS = (read_entries, read_ids, measured)
+OTHERS = (read_entries, measured)
 
 
 @contextmanager

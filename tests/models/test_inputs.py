@@ -34,7 +34,6 @@ def test_a_model_has_its_network_and_what_its_scores_need(kind, model):
     assert type(network_for(settings)) is named(settings.network)
     permuted = getattr(settings, "permutations", 1) > 1  # scores depend on the batch
     assert (input_of(settings).groupings is not None) == permuted
-    assert not settings.picks or input_of(settings).parts is not None  # scores are sums
 
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():

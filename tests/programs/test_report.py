@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.programs.report import against, group_table
-from lib.report.figures import PANEL
+from lib.report.figures import MODEL, PANEL
 from tests.report.drawn import marks, numbers
 
 TIMES = st.lists(st.tuples(st.floats(1e-7, 10), st.floats(1e-7, 10)), min_size=1, max_size=60).map(
@@ -28,7 +28,7 @@ def test_the_figure_holds_all_that_it_shows(times):
 
 def test_a_right_prediction_lies_on_the_line():
     times = np.geomspace(1e-5, 1e-2, 9)
-    x, y = np.array(marks(against(rows(times, times)), "c0")).T
+    x, y = np.array(marks(against(rows(times, times)), MODEL)).T
     slopes = np.diff(y) / np.diff(x)
     assert len(x) == 9 and np.allclose(slopes, slopes[0], rtol=0.05) and slopes[0] < 0
 

@@ -257,17 +257,6 @@ def test_a_module_that_xla_has_optimized_is_refused(folds, tmp_path):
         rank_programs(path, None, folds[0], COLLECTION, MODEL)
 
 
-def test_a_layout_that_no_tensor_can_have_is_refused(folds, program, tmp_path):
-    """Its score would say nothing; whether it may name some dimensions alone, the data say."""
-    path, raw = program
-    text = json.dumps({str(raw.node_config_ids[0]): {"output": "{1}"}})
-    (tmp_path / "c.jsonl").write_text(text)
-    given = path, tmp_path / "c.jsonl", folds[0], COLLECTION
-    with pytest.raises(DataError, match=r"c\.jsonl: configuration 0, node .*, output: found \{1\}"):
-        rank_program(*given, {**MODEL, "hardware": "cpu"})
-    assert len(rank_program(*given, {**MODEL, "hardware": "tpu"}).scores) == 1
-
-
 def test_what_cannot_be_ranked(folds, program, tmp_path):
     folder, networks = folds
     _, raw = program

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
@@ -25,13 +22,6 @@ from tests.kernels import cached_kernel
 def frame(scores: dict[str, list[float]]) -> pl.DataFrame:
     rows = [(g, c, float(s)) for g, column in scores.items() for c, s in enumerate(column)]
     return pl.DataFrame(rows, schema=["graph", "config", "score"], orient="row")
-
-
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 10))
-def test_random_best_is_the_mean_over_all_draws(runtimes, k):
-    values = np.array(runtimes)
-    draws = [min(draw) for draw in combinations(runtimes, min(k, len(runtimes)))]
-    assert random_best(values, k) == pytest.approx(np.mean(draws) / values.min())
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _task(metadata: dict[str, Any]) -> dict[str, Any]:
         "task": metadata["task"],
         "operators": metadata["operators"],
         "arguments": json.dumps(metadata["arguments"]),
-        "split": plan.split_of(metadata),
+        "split": metadata.get("split", "train"),  # what the bundled data say, if it is of these
         "flops": float(metadata["flops"]),
         "distinct": int(metadata["distinct"]),
         "sampled": int(metadata["sampled"]),

@@ -81,11 +81,6 @@ def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
     return {t["task"]: {k: v for k, v in t.items() if k != "module"} for t in tables}
 
 
-def split_of(metadata: dict[str, Any]) -> str:
-    """Return the split of a task: that of the bundled data, or that it is for training."""
-    return metadata.get("split", "train")
-
-
 def eligible(metadata: dict[str, Any]) -> bool:
     """Return whether a task has enough schedules, and is neither tiny nor too slow."""
     sizes = (

@@ -48,7 +48,6 @@ from lib.programs.calibrate.tuning import Source, Tune, fit, tuned, tuned_by_cmd
 from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, sides_of_fold
 from lib.programs.inputs import (
-    Programs,
     device_features,
     device_named,
     devices_of,
@@ -143,7 +142,9 @@ def calibrated(  # longer: its arguments
     here = {**device, "machine": cache_sizes(SIZES)}
     metadata = like if like["name"] == device["name"] else here
     every = all_pairs(measured, measured.names("train", "valid", "test"))
-    programs = on_one(load_programs(measured, every), number)
+    programs = load_programs(measured, every)
+    programs = replace(programs, seconds=programs.seconds[:, [number]])
+    programs = programs.some(np.isfinite(programs.seconds[:, 0]))
     tune = way(method, ensemble, cache, metadata)
     fitted = fit(ensemble, programs, metadata, tune, method == CMD)
     tuned_by = ""
@@ -174,12 +175,6 @@ def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]
     return lambda fold, network, programs: tuned_by_cmd(
         network, programs, device, source(fold), settings
     )
-
-
-def on_one(programs: Programs, number: int) -> Programs:
-    """Return the programs that were measured on one device, by its number, with (n, 1) seconds."""
-    seconds = programs.seconds[:, [number]]
-    return replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
 
 
 def cache_sizes(folder: Path) -> dict[str, float]:

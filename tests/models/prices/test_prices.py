@@ -113,18 +113,6 @@ def test_scores_do_not_depend_on_the_batch():
     np.testing.assert_allclose(few, scores(network, graph), atol=1e-6)
 
 
-def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
-    graph = program()
-    network, prepared = learned(graph), ProductsGraph(graph)
-    found = scores(network, graph)
-    for configuration in range(8):
-        parts = prepared.parts(network, configuration)
-        gained = sum(part.cost for part in parts)
-        assert gained == pytest.approx(found[configuration] - found[0], abs=1e-6)
-        assert {part.nodes[0] for part in parts} <= {*graph.config_nodes.tolist()}
-    assert prepared.parts(network, 0) == []  # which sets nothing
-
-
 def test_repeats_say_how_far_runtimes_agree():
     first = np.arange(1000, 1100)
     repeats = np.stack([first * 1000, first * 1000 + np.where(first % 2, 20, -20)], axis=1)
