@@ -23,7 +23,7 @@ from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.models.common.build import network_for
 from lib.models.common.chunks import device_of
-from lib.models.common.input import input_of, memory_of
+from lib.models.common.input import input_of
 from lib.models.common.precision import resolve_device
 from lib.models.common.settings import LayoutCollection, TileCollection
 from lib.runs.memory import memory_errors
@@ -45,7 +45,8 @@ def main(stage: Stage) -> None:
         scoring, started = infer_of(settings), time.perf_counter()
         to_score = scoring.to_score(cache, fold, settings)
         lines = Lines(f"infer: {settings.results} fold {fold}", len(to_score), "graph")
-        with memory_errors(memory_of(settings, "scoring"), device_of(network), "infer"):
+        less = input_of(settings).takes_less
+        with memory_errors(f"scoring of {settings.model}", less, device_of(network)):
             frames = scoring.frames(network, cache, to_score, settings, permuted_scores)
             scores = pl.concat(lines.over(frames))
     seconds = time.perf_counter() - started

@@ -23,9 +23,7 @@ from tests.tpugraphs.test_names import GOOD
 RAW = Path("npz/layout/xla/default")
 
 
-@pytest.mark.parametrize(
-    "name", ["a,b", "a\nb", "a;b", "a:b", 'a"b', "a\u2028b", "a\x85b", "\udcff"]
-)
+@pytest.mark.parametrize("name", ["a\u2028b", "\udcff"])
 def test_stage_1_refuses_what_no_submission_can_have(tmp_path, name):
     write_collection(tmp_path / "data", COLLECTION, train=1, valid=1, test=1)
     folder = tmp_path / "data" / RAW / "test"

@@ -85,22 +85,3 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
     rows = (outputs.folder / results(model) / "submission.csv").read_text().splitlines()
     assert rows[1].endswith(f",{order}")
-
-
-def test_out_of_memory_of_full_attention_is_one_line(tmp_path):
-    """A real refusal: the process may take less than the step's tensors."""
-    write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=2000)
-    flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "out", "--model", "gat"]
-    flags += ["--folds-total", 2]
-    assert run_stage("01_preprocess.py", *flags, "--jobs", 1).returncode == 0
-    limit = ["--memory-gigabytes", 0.02, "--channels", 256]
-    done = run_stage("02_train.py", *flags, *limit, "--fold", 0, "--epochs", 1)
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert "out of memory: a step of gat on train_" in last
-    assert "(2,000 nodes, " in last
-    assert "--memory-gigabytes allows" in last
-    assert "MODEL=gst" in last
-    assert "Traceback" not in done.stderr
-    assert "train: a step of gat on train_" in done.stdout  # the estimate, before the run
-    assert not list((tmp_path / "out" / f"{COLLECTION}@gat").rglob("*.safetensors"))

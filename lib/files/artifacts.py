@@ -41,7 +41,8 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     if path.name.startswith(TEMPORARY):
-        yield path
+        with named_in_errors(path):
+            yield path
         return
     _free_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
@@ -32,9 +32,8 @@ from lib.preprocess.stage import Graphs, preprocess_of
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
-TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
-TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
-TASKS = 8  # of a worker, at least
+TASK_FILES = 128  # that a worker takes at a time: to hand each small one over would take long
+TASKS = 8  # of a worker, at least, or workers would end at different times
 MOST_JOBS = 1024  # processes, however many --jobs names
 
 
@@ -117,7 +116,8 @@ def write_cache(
         process = partial(_process, kind, graphs, settings, keep_going)
         parts = writer.folder / "parts"  # what the workers write
         parts.mkdir()
-        tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
+        most = min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))
+        tasks = [files[start : start + most] for start in range(0, len(files), most)]
         with closing(_process_all(tasks, process, parts, jobs)) as results:
             gathered = _gather(writer, tasks, results, parts)
             lines = Lines("preprocess", len(files), "graph")
@@ -139,23 +139,6 @@ def _may_stay(old: Path, new: Path) -> bool:
         advice = "wait for its end, or give OUTPUTS=, a folder of its own"
         raise UserError(f"{old}: another run learns from it, and it would become another; {advice}")
     return False
-
-
-def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
-    """Some files after one another: handing each small one over would take as long as reading."""
-    task: list[RawFile] = []
-    size = 0
-    for file in files:
-        file_bytes = 0
-        with suppress(OSError):  # of a file that is gone, its worker reports
-            file_bytes = file.path.stat().st_size
-        if task and (size + file_bytes > TASK_BYTES or len(task) == most):
-            yield task
-            task, size = [], 0
-        task.append(file)
-        size += file_bytes
-    if task:
-        yield task
 
 
 def _gather(
@@ -238,10 +221,9 @@ def _process(
         for file in task:
             first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
             try:
-                with writer.whole():
-                    for graph, before in graphs(file.path, file.split, settings):
-                        writer.add(graph, {"source": file.path.name, **before})
-                    fingerprint = fingerprint_files(sources, file.path.parent)
+                for graph, before in graphs(file.path, file.split, settings):
+                    writer.add(graph, {"source": file.path.name, **before})
+                fingerprint = fingerprint_files(sources, file.path.parent)
             except MemoryError:
                 raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
             except DataError as error:

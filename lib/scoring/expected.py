@@ -12,7 +12,7 @@ from lib.cache.format import TABLE
 from lib.cache.reader import original_configurations, read_table
 from lib.settings.resolved import place_of
 from lib.tpugraphs.dataset import folder_of
-from lib.tpugraphs.labels import count_configurations
+from lib.tpugraphs.labels import read_runtimes
 from lib.tpugraphs.roots import DataRoot
 
 # Graphs of the official test splits; 894 together.
@@ -76,7 +76,9 @@ def find_collection(
     files = root.files(folder_of(name), "test") if root else []
     named = model if model in models else None
     own = settings.settings_class(name, named, root.dataset if root else None)(collection=name)
-    counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
+    tiles = name.startswith("tile")
+    known = [one for path in files for one in read_runtimes(path, tiles).items()]
+    counts = {graph: len(runtimes) for graph, runtimes in known}
     if not files and (outputs / own.cache / TABLE).exists():
         rows = read_table(outputs / own.cache)
         counts = original_configurations(rows.filter(pl.col("split") == "test"))

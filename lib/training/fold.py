@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from lib.cache.reader import Cache
 from lib.files.named import named
 from lib.models.common.build import network_for
-from lib.models.common.input import input_of, memory_of
+from lib.models.common.input import input_of
 from lib.ranking.metrics import ranking_metrics
-from lib.runs.memory import Estimate
 from lib.settings import Settings
 from lib.training.loss import LOSSES, pairwise_hinge
 from lib.training.split import LabelledGraph, prepared_sides
@@ -145,9 +144,8 @@ class Fold:
         """Return what a killed run needs besides network and optimizer, by name."""
         return {}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Take back a :meth:`state`; return whether it fits this fold."""
-        return not tensors
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back a :meth:`state`."""
 
     def record(self) -> dict[str, Any]:
         """Return what was decided that no setting says, for the run's record."""
@@ -181,10 +179,6 @@ class Fold:
         """Return whether epochs are validated on some configurations of a graph, not on all."""
         most = self.settings.validation_configurations
         return any(len(self.read(graph).runtime) > most for graph in self.valid)
-
-    def estimate(self) -> Estimate | None:
-        """Return the memory that a step takes, if that is known and worth a line."""
-        return memory_of(self.settings, "a step")
 
 
 def validation_rows(graph: LabelledGraph, most: int | None) -> np.ndarray:

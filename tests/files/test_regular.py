@@ -19,7 +19,6 @@ from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
 from lib.scoring.submission import read_entries
-from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
@@ -35,8 +34,8 @@ def read_candidates(path: Path) -> None:
 
 
 READERS = {
-    "npz": (open_regular, read_layout, read_tile, count_configurations, read_candidates),
-    "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_runtimes, read_program),
+    "npz": (open_regular, read_layout, read_tile, read_candidates),
+    "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_program),
     "jsonl": (read_candidates, lambda path: read_regular(path, 9)),
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
@@ -121,7 +120,7 @@ def test_what_the_machine_refuses_says_nothing_of_the_content(
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(UnreadableError) as caught:
         read(path)
-    expected = f"{path}: file: found {os.strerror(number)}, expected a readable file"
+    expected = f"{path}: {os.strerror(number)}; expected a readable file"
     assert str(caught.value) == expected
     assert str(pickle.loads(pickle.dumps(caught.value))) == expected
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from lib.files.named import named
-from lib.runs.memory import Estimate
 from lib.settings.base import Settings
 
 
@@ -40,9 +39,3 @@ class Input:
 def input_of(settings: Settings | type[Settings]) -> Input:
     """Return how the model that settings name sees a cached graph."""
     return named(settings.input)
-
-
-def memory_of(settings: Settings, what: str) -> Estimate | None:
-    """Return what an error for want of memory says of a model that does ``what``."""
-    advice = input_of(settings).takes_less
-    return Estimate(0, f"{what} of {settings.model}", advice) if advice else None
