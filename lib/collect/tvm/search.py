@@ -193,7 +193,7 @@ def main() -> None:
         footprint = known["footprint"]
         jobs = [(tvm.ir.load_json(known["module"]), known["operators"], 1, ())]
     else:
-        network = imported(named(args.network, args.batch), deployed=True)
+        network = imported(named(args.network, args.batch, args.shape), deployed=True)
         footprint = network.footprint
         jobs = jobs_of(network, args.task)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
@@ -244,6 +244,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("--batch", type=int, help="examples at a time")
+    parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     parser.add_argument("--task", default="", help="a task of the dataset, by its hash, alone")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     devices = (*compiler.MCPU, NATIVE)

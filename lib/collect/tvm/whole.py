@@ -132,6 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
+    parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     parser.add_argument("--schedules", type=int, help="random schedules of each task")
     searched = "as many schedules of each task as a search would measure of it first"
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
@@ -149,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
         value = getattr(args, name)
         if value is not None and not 1 <= value <= limit:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
-    network = named(args.network, args.batch)
+    network = named(args.network, args.batch, args.shape)
     graph = write_network(args.file, network, drawing(args), args.seed, args.database)
     print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
 
