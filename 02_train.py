@@ -21,6 +21,7 @@ from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.terminal import counted
+from lib.models.common.input import input_of
 from lib.models.common.precision import resolve_device
 from lib.runs.memory import memory_errors
 from lib.runs.stage import Stage, run
@@ -52,7 +53,8 @@ def main(stage: Stage) -> None:
 
         label = f"train: {settings.results} fold {fold}"
         lines = Lines(label, total_steps(data), "step")
-        with memory_errors(data.estimate(), device, "train"):
+        less = input_of(settings).takes_less
+        with memory_errors(f"a step of {settings.model}", less, device):
             for row in train(network, data, fold, checkpoint, lines.at):
                 tracker.log(epoch_point(row))  # those before a kill too, which it may have lost
                 metric = f"validation_{settings.metric}"
@@ -157,7 +159,7 @@ def write_results(
         for path, kept in ((best, "best"), (last, "last")):
             tensor_file.save(path, weights[kept], {**metadata, "kept": kept, **validations[kept]})
         write_json(metrics, {**metadata, "validation": used, **validations})
-        write_parquet(history, epochs)
+        write_parquet(history, epochs, {"identity": metadata["identity"]})
     checkpoint.delete()
 
     tracker, name = stage.tracker, f"weights-{settings.results}-fold-{fold}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 import zlib
-from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 from torch import nn
 
+from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.parquet import write_parquet
@@ -22,12 +23,13 @@ from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.models.common.build import network_for
 from lib.models.common.chunks import device_of
-from lib.models.common.input import input_of, memory_of
+from lib.models.common.input import input_of
 from lib.models.common.precision import resolve_device
+from lib.models.common.settings import LayoutCollection, TileCollection
 from lib.runs.memory import memory_errors
 from lib.runs.stage import Stage, run
 from lib.runs.turns import turn_on
-from lib.scoring.infer import infer_of, log_splits, summary_table
+from lib.scoring.infer import infer_of, summary_table
 from lib.scoring.scores import is_independent
 from lib.settings import WEIGHTS_FILES
 from lib.settings.tables import check_trained_with
@@ -39,18 +41,23 @@ def main(stage: Stage) -> None:
     torch.set_num_threads(settings.threads)
     with turn_on(resolve_device(settings.device), stage.run.outputs, fold):
         cache, network = Cache(stage.run.cache), trained_network(stage)
-        tracker = stage.begin(cache.fingerprint)
+        stage.begin(cache.fingerprint)
         scoring, started = infer_of(settings), time.perf_counter()
         to_score = scoring.to_score(cache, fold, settings)
         lines = Lines(f"infer: {settings.results} fold {fold}", len(to_score), "graph")
-        with memory_errors(memory_of(settings, "scoring"), device_of(network), "infer"):
+        less = input_of(settings).takes_less
+        with memory_errors(f"scoring of {settings.model}", less, device_of(network)):
             frames = scoring.frames(network, cache, to_score, settings, permuted_scores)
             scores = pl.concat(lines.over(frames))
     seconds = time.perf_counter() - started
+    if getattr(settings, "permutations", 1) > 1 and scores["permutation"].max() == 0:
+        why = f"no graph has more configurations than a batch, {settings.inference_configurations}"
+        if is_independent(network, settings):
+            why = f"scores of {settings.model} are independent"
+        print(f"infer: permutations change nothing: {why}")
 
     with stage.results() as (path,):
         write_parquet(scores, path, {"identity": stage.run.identity("infer", fold)})
-    log_splits(tracker, scores, seconds, scoring.counts)
     print(
         f"{summary_table(scores, seconds, scoring.counts)}\n"
         f"infer: {settings.results} fold {fold}: {len(scores):,} scores of {len(to_score)} "
@@ -58,7 +65,11 @@ def main(stage: Stage) -> None:
     )
 
 
-def permuted_scores(network: nn.Module, graph: Any, settings: Any) -> np.ndarray:
+def permuted_scores(
+    network: nn.Module,
+    graph: CachedGraph | CachedKernel,
+    settings: LayoutCollection | TileCollection,
+) -> np.ndarray:
     """Return scores of a graph's distinct configurations under each permutation, (permutations, c).
 
     Test-time permutations are of TGraph's section 2.5.3. A permutation changes which configurations
@@ -76,7 +87,7 @@ def permuted_scores(network: nn.Module, graph: Any, settings: Any) -> np.ndarray
     if is_independent(network, settings):
         return seen.scores(network, ready, size, None)[None]
     count = len(graph.runtime)
-    permutations = settings.permutations if count > size else 1
+    permutations = getattr(settings, "permutations", 1) if count > size else 1
     seed = [settings.seed, zlib.crc32(graph.name.encode())]
     orders = [np.random.default_rng([*seed, k]).permutation(count) for k in range(permutations)]
     return seen.groupings(network, ready, np.stack(orders), size)
@@ -92,8 +103,6 @@ def trained_network(stage: Stage) -> nn.Module:
     check_trained_with(weights, metadata, settings, fold)
     network = network_for(settings)
     tensor_file.load_into(network, weights, tensors)
-    if getattr(settings, "permutations", 1) > 1 and is_independent(network, settings):
-        print(f"infer: permutations change nothing: scores of {settings.model} are independent")
     return network
 
 

@@ -8,10 +8,14 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv (of programs: prediction
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json
-from lib.files.named import named
 from lib.files.results import SPLIT_OF
+from lib.ranking.blending import blend_frames, choose_folds
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
@@ -24,36 +28,56 @@ def main(stage: Stage) -> None:
     settings, folder, cache = stage.settings, stage.run.folder, Cache(stage.run.cache)
     ensemble = ensemble_of(settings)
 
-    # Of each fold its scores, mean over permutations; the best in validation are blended.
-    folds = ensemble.read(folder, cache, settings, stage.run.folds)
-    for fold in folds.scores:
+    # Of each fold its score in validation, and its scores, each the mean over permutations.
+    validation, scores = ensemble.read(folder, cache, settings, stage.run.folds)
+    for fold in scores:
         stage.run.check_scored(fold)
-    blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
-
+    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
+    blended = {
+        section: ensemble.order(frame, cache)
+        for section, frame in blended_scores(scores, best, settings.blending).items()
+    }
     write_table, content = ensemble.table(blended, cache, settings)
     measurements = stage.resolved.root().measurements(settings.collection)
     sections = ensemble.evaluate(blended, cache, measurements, settings)
-    picks = {}
-    if settings.picks:
-        pick = named(settings.picks)
-        picks = {"picks": pick(folder, cache, settings, folds.best, blended["test"])}
 
     stage.begin(cache.fingerprint)
-    used = {f"validation_{settings.metric}": folds.validation, "blended": folds.best}
+    used = {f"validation_{settings.metric}": validation, "blended": best}
     metadata = stage.result_metadata(cache.fingerprint)
     with stage.results() as (table, metrics, report):
         write_table(table)
-        write_json(metrics, {**sections, **picks, "folds": used, "settings": metadata})
+        write_json(metrics, {**sections, "folds": used, "settings": metadata})
         experiment = read_experiment(folder, metrics)
-        write_page(report, experiment, measurements, stage.record())
+        write_page(report, experiment, stage.record())
     publish(experiment, stage, stage.files)
 
     print(ensemble.summary(sections, settings.collection))
     print(
-        f"ensemble: {settings.results}: folds {', '.join(map(str, folds.best))} of "
-        f"{len(folds.scores)}, {content}; "
+        f"ensemble: {settings.results}: folds {', '.join(map(str, best))} of "
+        f"{len(scores)}, {content}; "
         f"wrote {stage.files[0]}, metrics.json and report.html"
     )
+
+
+def blended_scores(
+    scores: Mapping[int, pl.DataFrame], best: Sequence[int], method: str
+) -> dict[str, pl.DataFrame]:
+    """Return the mean of the folds' scores: ``graph, config, score, variance``, by section.
+
+    The best folds are blended (TGraph paper, 2.4.3); but a graph in validation is scored by the one
+    fold that has not learned from it.
+
+    Args:
+        scores: ``split, graph, config, score`` of each fold.
+        best: numbers of the best folds.
+        method: on which scale, a key of :data:`lib.ranking.blending.METHODS`.
+    """
+    blended = {}
+    for section, split in SPLIT_OF.items():
+        folds = scores if split == "valid" else best
+        frames = [scores[fold].filter(pl.col("split") == split) for fold in folds]
+        blended[section] = blend_frames(frames, method)
+    return blended
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA ALSO ON \
-	KEEP_GOING PARTIAL CONFIRM SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE TASKS \
-	METHOD BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS \
-	SHAPE
-QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_MAKE
+	KEEP_GOING PARTIAL CONFIRM SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE \
+	METHOD BUDGET TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE THREADS SHAPE
+QUOTED := A B PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL
 HANDED_ON := NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
 define NEWLINE
@@ -44,14 +43,30 @@ $(if $(value JOBS)$(value ON),,$(eval export TGRAPH_GPU_TURNS := 1))
 JOBS := $(or $(value JOBS),$(patsubst cores=%,%,$(SAID)))
 # As Python writes a path, for targets are compared with those that it names.
 override export OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./,/,$(OUTPUTS)/))))
-# What tells the stages of one make from those of another: W&B's server is waited for once.
-export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 # (A make below another has its number of jobs, which stands in its environment alone.)
 $(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(findstring --jobserver,$(shell echo "$$MAKEFLAGS")),,\
 	$(eval MAKEFLAGS += -j$(JOBS)))
 
-# Where results are, the settings say.
-PLAN := $(shell $(ASK).make paths '$(COLLECTION)' '$(MODEL)' '$(HOPS)' '$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
+# (It would hide lib/ from programs.)
+unexport PYTHONSAFEPATH
+
+# Flags: only what was given on the command line; everything else is the collection's own setting.
+flag = $(if $($(1)),--$(2) $($(1)))
+text = $(if $(value $(1)),--$(2)=$(call quoted,$(value $(1))))
+TO := --outputs $(OUTPUTS)
+NAMED = $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment)
+PLACE = --collection $(COLLECTION) $(NAMED) $(call flag,HOPS,hops) $(call flag,SETTINGS,settings)
+FLAGS = $(PLACE) $(call flag,SEED,seed) $(ARGS)
+# Of all stages alike, for one compares what it reads with what it would have been made from.
+TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
+STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
+ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
+
+# Where results are, the settings say. (Latencies are of programs, whatever else is the default.)
+ifneq (,$(filter latency calibrate search,$(MAKECMDGOALS)))
+override COLLECTION := $(or $(filter programs-%,$(COLLECTION)),programs-cpu)
+endif
+PLAN := $(shell $(ASK).make paths $(PLACE) $(call flag,ALSO,also) 2>&1)
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 $(if $(filter results=%,$(firstword $(PLAN))),,$(error $(PLAN)))
 FOLD_COUNT := $(or $(value FOLDS),$(call planned,folds))
@@ -61,17 +76,6 @@ FOLD_NUMBERS := $(shell seq 0 $$(($(FOLD_COUNT) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
 SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
-
-# Flags: only what was given on the command line; everything else is the collection's own setting.
-flag = $(if $($(1)),--$(2) $($(1)))
-text = $(if $(value $(1)),--$(2)=$(call quoted,$(value $(1))))
-TO := --outputs $(OUTPUTS)
-NAMED = $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment)
-FLAGS = --collection $(COLLECTION) $(NAMED) $(call flag,SEED,seed) $(call flag,HOPS,hops) $(call flag,SETTINGS,settings) $(ARGS)
-# Of all stages alike, for one compares what it reads with what it would have been made from.
-TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
-STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
-ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
 # What stages would make anew is out of date, and what follows from it when it has become another.
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
@@ -116,7 +120,7 @@ OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,othe
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
-	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
+	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=1
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(STAGE) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
@@ -134,14 +138,13 @@ $(RESULTS) &: $(SCORES) | $(READY)
 # than MODEL's has its own.
 EVERY = $(shell $(ASK).variables every '$(DATA)' '$(MODEL)')
 everything: $(READY)  ## make all for every collection that has data
-	@+done= failed=; for name in $(EVERY); do collection=$${name%:own} model=; \
-		[ $$name = $$collection ] || model=MODEL=; \
-		if $(MAKE) all COLLECTION=$$collection $$model; then done="$$done $$collection"; \
+	@+done= failed=; for name in $(EVERY); do collection=$${name%%:*}; \
+		if $(MAKE) all COLLECTION=$$collection $$(echo $${name#*:} | tr , ' '); then done="$$done $$collection"; \
 		else failed="$$failed $$collection"; fi; \
 	done; echo "everything: done:$${done:- none}; failed:$${failed:- none}"; [ "$$done" ] && [ -z "$$failed" ]
 
-submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
-	$(RUN) -m lib.scoring.merge $(TO) $(call text,SAMPLE,sample) $(NAMED) $(if $(PARTIAL),--partial)
+submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1]
+	$(RUN) -m lib.scoring.merge $(TO) $(NAMED) $(if $(PARTIAL),--partial)
 score: $(READY)  ## score it where runtimes are known: [SUBMISSION="a.csv b.csv"]
 	$(RUN) -m lib.scoring.score $(TO) $(NAMED) -- $(SUBMISSION)
 
@@ -157,14 +160,14 @@ status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and wh
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)
-compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
-	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
+compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y
+	@$(RUN) -m lib.report.compare -- $(call quoted,$(value A)) $(call quoted,$(value B))
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
-	@$(RUN) -m lib.report.sync $(OUTPUTS)
+	@WANDB_DIR=$(OUTPUTS) $(RUN) -m wandb sync --yes
 
-tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLECTION and MODEL train best: [TRIALS=200] [FOLDS=1] [SEEDS=3]
+tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLECTION and MODEL train best: [TRIALS=200] [FOLDS=1]
 	$(RUN) -m lib.tune $(TO) $(TRAIN_FLAGS) $(call flag,FOLDS,folds) $(call flag,TRIALS,trials) \
-		$(call flag,SEEDS,seeds) $(call text,ON,on) --jobs $(JOBS)
+		$(call text,ON,on) --jobs $(JOBS)
 
 # A make of its own for each row, collection and seed. (Not $(MAKE) itself in the recipe, for then
 # `make -n` would run it.)

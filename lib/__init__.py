@@ -1,6 +1,7 @@
 """Everything that the stages run."""
 
 import io
+import os
 import re
 import resource
 import sys
@@ -28,10 +29,18 @@ def begin_program() -> None:
         sys.exit(2)
     # joblib says this where shared memory is full: one process does all then, or an error says why.
     warnings.filterwarnings("ignore", ".*joblib will operate in serial mode", UserWarning)
+    # Where output is closed (`>&-`), the next file that is opened would get its place, and lines.
+    for stream in range(3):
+        try:
+            os.fstat(stream)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number
+    sys.stdout, sys.stderr = sys.stdout or open(1, "w"), sys.stderr or open(2, "w")
     # A line is written at once. Unbuffered (PYTHONUNBUFFERED, as containers often have it) its end
-    # is written by itself, and another fold's line can come between.
+    # is written by itself, and another fold's line can come between. And what an encoding lacks
+    # (a terminal in Latin-9 has no tau) is written out.
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True, write_through=False)
+        sys.stdout.reconfigure(line_buffering=True, write_through=False, errors="backslashreplace")
 
 
 def _one_line(kind, error, trace) -> None:

@@ -25,7 +25,9 @@ def pretend(run, stage: str, fold: int | None) -> None:
     files = run.files(stage, fold)
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"identity\x18\x40" + record["identity"].encode())
+        content = b"identity\x18\x40" + record["identity"].encode()
+        head = len(content).to_bytes(8, "little") if path.suffix == ".safetensors" else b""
+        path.write_bytes(head + content)
     if stage == "preprocess":
         contents = run.contents({})
         record |= {"raw": run.raw_files, "contents": contents}

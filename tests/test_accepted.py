@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.scoring.submission import read_ids
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout
@@ -56,7 +56,7 @@ def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model
         monkeypatch.setattr(sys, "argv", words)
         runpy.run_path(str(REPOSITORY / script), run_name="__main__")
     (found,) = tmp_path.glob("*/submission.csv")
-    assert read_ids(found) == ["layout:xla:default:test_4"]
+    assert list(read_entries(found)) == ["layout:xla:default:test_4"]
 
 
 @pytest.mark.parametrize("flags", [(), ("--keep-going",)])

@@ -1,28 +1,12 @@
-"""Tables of benches, from results that are made up."""
+"""README's table of results, from results that are made up."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
-
-import numpy as np
 
 from lib.files.artifacts import write_json
-from tests.bench import real_search
 from tests.bench import results as of_readme
-from tests.builders import cached_graph
-
-
-def test_how_many_are_measured_until_a_fast_one_is_met():
-    graph = cached_graph(configurations=40, triples=40)
-    graph = replace(graph, runtime=np.random.default_rng(0).permutation(40) + 1500)
-    knows = {sign: lambda one, _, others, __, s=sign: s * one.runtime[others] for sign in (1, -1)}
-    assert real_search.until(graph, knows[1], 0) == [1, 1]
-    assert real_search.until(graph, knows[-1], 0) == [39, 40]  # 1,501 is within 0.1 %
-    assert real_search.expected(graph) == [41 / 3, 41 / 2]
-    found = real_search.until(graph, real_search.genetic, 0)
-    assert 1 <= found[0] <= found[1] <= 40
 
 
 def test_the_table_of_the_readme(tmp_path, monkeypatch, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -53,10 +52,8 @@ def run(made, tmp_path):
     [
         ({"EPOCHS": 3, "JOBS": 1}, SCRIPTS[1:]),
         ({"MODEL": "tgraph-plus", "SEED": 0, "JOBS": 1}, ()),  # as they are by default
-        ({"MODEL": "tgraph"}, SCRIPTS[1:]),
         ({"MODEL": "gst"}, SCRIPTS),
         ({"ARGS": "--inference-configurations 64"}, SCRIPTS[2:]),
-        ({"FOLDS": 3}, SCRIPTS[1:]),
         ({"FOLDS": 1}, SCRIPTS[3:]),
     ],
 )
@@ -109,7 +106,8 @@ def test_other_collections_that_are_learned_from_are_made_first(run, tmp_path):
     assert "Nothing to be done" in run(ALSO="all")
     assert started(run("-n", "all", COLLECTION=other)) == list(SCRIPTS[1:]), "its cache is there"
     write_collection(tmp_path / "data", other, train=3, valid=1, test=0)
-    assert worked(run(ALSO="all")) == list(SCRIPTS), "it has another graph"
+    fewer = {"ALSO": "all", "ARGS": "--folds-total 2"}  # than make has by default
+    assert worked(run(**fewer)) == list(SCRIPTS), "it has another graph"
 
 
 def test_flags_reach_the_stages(run):
@@ -125,12 +123,6 @@ def test_flags_reach_the_stages(run):
         assert "--hops 2" in line
         assert "--epochs 7" in line and "--permutations 8" in line  # also stage 1, for its group
         assert ("--folds 2" in line) == ("02_" in line or "04_" in line)
-
-
-def test_models_share_a_cache_and_nothing_else(run):
-    assert worked(run(MODEL="tgraph")) == list(SCRIPTS[1:])
-    assert worked(run(MODEL="tgraph", ARGS="--dropout 0.1")) == list(SCRIPTS[1:])
-    assert started(run("-n", "all")) == []  # another's settings are no reason
 
 
 def test_a_raw_file_changed_in_place_reruns_everything(run, tmp_path):
@@ -157,27 +149,11 @@ def test_a_raw_file_of_another_time_alone_is_looked_at_once(run, tmp_path):
     assert "Nothing to be done" in run()
 
 
-def test_measurements_rerun_the_stage_that_reads_them(run, tmp_path):
-    (tmp_path / "data" / "measurements.parquet").write_bytes(b"x")
-    assert worked(run()) == list(SCRIPTS[3:])
-    (tmp_path / "data" / "measurements.parquet").touch()
-    assert "Nothing to be done" in run()
-
-
-def test_raw_files_are_found_where_stage_1_finds_them(run, tmp_path):
-    for root, expected in ((".", []), ("npz_all/npz", list(SCRIPTS))):
-        path = tmp_path / "data" / root / "layout" / "xla" / "default" / "train" / "new.npz"
-        path.parent.mkdir(parents=True)
-        path.touch()
-        assert started(run("-n", "all")) == expected
-
-
-@pytest.mark.parametrize("asked", ["-n", "-q", "-t"])
+@pytest.mark.parametrize("asked", ["-n", "-t"])
 def test_a_dry_run_keeps_nothing(run, tmp_path, asked):
     if asked != "-t":  # which is to touch
         before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
-        with pytest.raises(AssertionError) if asked == "-q" else contextlib.nullcontext():
-            run(asked, "all", EPOCHS=3)
+        run(asked, "all", EPOCHS=3)
         assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
     else:
         run(asked, "all", EPOCHS=3)
@@ -194,13 +170,6 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     assert not (scores / "fold_0.parquet").exists()
     python.write_text(STAND_IN)
     assert started(run()) == list(SCRIPTS[2:])
-
-
-def test_clean_deletes_one_collections_outputs(run, tmp_path):
-    (tmp_path / "out" / "layout-nlp-default").mkdir()
-    run("clean", CONFIRM=1)
-    left = {path.name for path in (tmp_path / "out").iterdir()}
-    assert left - {".make"} == {"layout-nlp-default"}
 
 
 def test_an_experiment_has_a_folder_of_its_own_and_shares_the_cache(run, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lib.scoring.merge import main as merge_main
-from lib.scoring.submission import read_ids
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION, TGRAPH
 from tests.commands import call
@@ -23,14 +23,11 @@ from tests.tpugraphs.test_names import GOOD
 RAW = Path("npz/layout/xla/default")
 
 
-@pytest.mark.parametrize(
-    "name", ["a,b", "a\nb", "a;b", "a:b", 'a"b', "a\u2028b", "a\x85b", "\udcff"]
-)
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_stage_1_refuses_what_no_submission_can_have(tmp_path, split, name):
+@pytest.mark.parametrize("name", ["a\u2028b", "\udcff"])
+def test_stage_1_refuses_what_no_submission_can_have(tmp_path, name):
     write_collection(tmp_path / "data", COLLECTION, train=1, valid=1, test=1)
-    folder = tmp_path / "data" / RAW / split
-    (folder / f"{name}.npz").write_bytes((folder / f"{split}_0.v1.0.npz").read_bytes())
+    folder = tmp_path / "data" / RAW / "test"
+    (folder / f"{name}.npz").write_bytes((folder / "test_0.v1.0.npz").read_bytes())
     done = run(command("01_preprocess.py", *folders(tmp_path), "--jobs", 1, "--keep-going"))
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {folder}: {name + '.npz'!a}: ".encode())
@@ -40,7 +37,7 @@ def test_stage_1_refuses_what_no_submission_can_have(tmp_path, split, name):
 
 
 @pytest.mark.parametrize("flag", ["--data", "--outputs"])
-@pytest.mark.parametrize("script", ["01_preprocess.py", "04_ensemble.py", "-m lib.scoring.merge"])
+@pytest.mark.parametrize("script", ["01_preprocess.py", "-m lib.scoring.merge"])
 def test_a_folder_whose_name_is_not_utf8(tmp_path, flag, script):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")
     Path(path).mkdir()
@@ -74,7 +71,7 @@ def test_good_names_go_all_the_way(tmp_path, monkeypatch):
     assert said.returncode == 0, said.stderr
     expected = sorted(f"layout:xla:default:{name}" for name in GOOD)
     for path in (outputs / TGRAPH / "submission.csv", outputs / "submission@tgraph.csv"):
-        assert read_ids(path) == expected
+        assert list(read_entries(path)) == expected
 
 
 def folders(root: Path) -> list[object]:

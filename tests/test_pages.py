@@ -25,7 +25,7 @@ from tests.synthetic import write_collection
 
 RANKING, BUNDLED_WEIGHTS = "docs/tutorials/first-ranking.md", "data/weights/layout-xla-default"
 MODEL, COLLECTION = "docs/how-to/add-a-model.md", "docs/how-to/add-a-collection.md"
-PYTHON = "docs/reference/python.md"
+PYTHON, LOSS = "docs/reference/python.md", "docs/tutorials/edit-the-loss.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(lib/[\w/]+\.py)`")
 BUNDLED_LAYOUTS = REPOSITORY / "data" / "xla-cpu"
@@ -128,6 +128,18 @@ def lines_of(page: str) -> list[str]:
     return [line for text in shell for line in text.replace("\\\n", " ").splitlines()]
 
 
+def test_a_loss_is_edited_and_compared(tree):
+    first, *others = lines_of(LOSS)
+    typed(first, tree)
+    before = (tree / "lib/training/loss.py").read_text()
+    write(LOSS, tree)
+    said, compared = [typed(line, tree) for line in others]
+    assert "01_preprocess.py" not in said and "replaces" not in said
+    assert "layout-xla-random@tgraph+pairs/" in said and "B − A" in compared
+    assert "; EXPERIMENT=name" in typed(first, tree)
+    (tree / "lib/training/loss.py").write_text(before)
+
+
 def test_a_model_is_added(tree):
     said, _, compared = [typed(line, tree) for line in lines_of(MODEL)]
     assert "train: linear " in said
@@ -140,7 +152,7 @@ def test_the_models_own_values_are_used(tree):
     line += ["--model", "linear", "--show"]
     shown = subprocess.run(line, cwd=tree, env=environment(), capture_output=True, text=True)
     rows = [row.split() for row in shown.stdout.splitlines()]
-    assert ["score-gain", "16.0", "this", "data", "root"] in rows, shown.stdout + shown.stderr
+    assert ["score-gain", "16.0"] in rows, shown.stdout + shown.stderr
 
 
 def test_a_collection_is_added(tree):

@@ -16,7 +16,7 @@ from tests.builders import COLLECTION
 from tests.killing import WEIGHTS, assert_same_training
 from tests.synthetic import OWN, layout_graph, write_dataset
 
-KILLS = 6  # at random moments
+KILLS = 4  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half
 STEPS = EPOCHS * GRAPHS // 2
 FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
@@ -26,16 +26,11 @@ DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--pretrain
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
 MODELS = {
     "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
-    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--pretraining", 0, "--threads", 2), (3,)),
-    "tgraph, two threads": (f"{COLLECTION}@tgraph", ("--channels", 64, "--threads", 2), (5,)),
     "gst": (
         f"{COLLECTION}@gst",
         (*WIDTHS, "--segment-nodes", 8, "--segment-dropout", 0.5),
         (6, 3),
     ),
-    "pooling": (f"{COLLECTION}@pooling", (), (7,)),
-    "partitioning": (f"{COLLECTION}@partitioning", (*WIDTHS, "--trained-nodes", 9), (8,)),
-    "gat": (f"{COLLECTION}@gat", WIDTHS, (9,)),
     "tile": (kernels.COLLECTION, TILES, (10,)),
 }
 
@@ -70,7 +65,7 @@ def train(caches: Path, outputs: Path, *flags: object, **kill: int) -> int | Non
 @pytest.mark.parametrize("name", MODELS)
 def test_killed_inside_a_fold(outputs, tmp_path, name):
     results, flags, kills = MODELS[name]
-    flags = ("--model", name.partition(",")[0], *flags)
+    flags = ("--model", name, *flags)
     assert train(outputs, tmp_path / "undisturbed", *flags)
 
     folder, epochs = tmp_path / "killed" / results / "fold_0", 0

@@ -15,7 +15,7 @@ from lib.cache.reader import Cache
 from lib.scoring.scores import SCHEMA
 from lib.tpugraphs.dataset import TPUGRAPHS
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
-from tests.stages import SCRIPTS, make, run_make, stages_in
+from tests.stages import SCRIPTS, make, stages_in
 from tests.synthetic import write_dataset
 from tests.tpugraphs.builders import members, rezip
 
@@ -115,12 +115,3 @@ def test_half_an_epoch_is_half_a_pass(run):
     folder, _, _ = run
     history = pl.read_parquet(folder / "fold_0" / "history.parquet")
     assert history["epoch"].to_list() == [1.0, 2.0, 2.5]
-
-
-def test_without_data_one_line_says_how_to_get_some(tmp_path):
-    done = run_make("all", COLLECTION=COLLECTION, OUTPUTS=tmp_path / "out", DATA=tmp_path / "none")
-    assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert len(lines) == 1
-    assert "make download COLLECTION=tile-xla" in lines[0]
-    assert "tuning protobufs" in lines[0]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import read_json
-from lib.models.tgraph_plus.settings import TGraphPlusSettings
-from lib.scoring.picks import picks
 from tests.builders import COLLECTION
 from tests.stages import SCRIPTS, make, run_stage, stages_in
 from tests.synthetic import write_collection
@@ -20,7 +17,6 @@ SMALL = ["--folds-total", 2, "--configurations", 8]
 ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]
 FLAGS = {
     "gst": [*ATTENTION, "--segment-nodes", 8, "--trained-segments", 2, "--segment-dropout", 0.3],
-    "pooling": SMALL,
     "tgraph-plus": [*SMALL, "--channels", 8, "--pretraining", 20],
 }
 
@@ -53,7 +49,6 @@ def outputs(tmp_path_factory) -> Outputs:
 
 def test_models_lie_side_by_side_and_share_the_cache(outputs):
     assert stages_in(outputs.said["gst"]) == list(SCRIPTS)
-    assert stages_in(outputs.said["pooling"]) == list(SCRIPTS[1:])
     assert stages_in(outputs.said["tgraph-plus"]) == list(SCRIPTS)
     names = {path.name for path in outputs.folder.iterdir() if path.name[0] != "."}
     assert names == {results(model) for model in FLAGS}
@@ -69,18 +64,6 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
         assert (folder / "submission.csv").read_text().count("\n") == 3
         metrics = read_json(folder / "metrics.json")
         assert len(metrics["validation"]["graphs"]) == 4
-        assert ("picks" in metrics) == (model == "tgraph-plus")
-
-
-def test_parts_of_picks_are_those_of_the_test_graphs(outputs, tmp_path):
-    folder = outputs.folder / results("tgraph-plus")
-    found, cache = read_json(folder / "metrics.json")["picks"], Cache(folder / "cache")
-    assert sorted(found) == cache.names("test")
-    assert all(abs(part["share"]) <= 1 for parts in found.values() for part in parts)
-    shown = "What the picks’ layouts cost and gain" in (folder / "report.html").read_text()
-    assert shown == any(found.values())
-    settings = TGraphPlusSettings(COLLECTION)
-    assert picks(tmp_path, cache, settings, [0], pl.DataFrame()) == {}, "weights were deleted"
 
 
 def test_the_cache_has_every_node_in_its_order(outputs):
@@ -93,25 +76,6 @@ def test_the_cache_has_every_node_in_its_order(outputs):
         assert graph.node_splits.tolist() == [0, 30]
 
 
-def test_compare_sets_models_side_by_side(outputs):
-    pair = zip("AB", ("gst", "pooling"), strict=True)
-    paths = {name: outputs.folder / results(model) for name, model in pair}
-    said = make("compare", **paths)
-    assert "model" in said
-    assert "gst" in said
-    assert "pooling" in said
-    assert "validation: " in said and "over 4 graphs" in said
-
-
-def test_status_and_report_of_a_model(outputs):
-    said = outputs.make("status", model="gst")
-    assert said.count("up to date") == len(FLAGS)
-    page = (outputs.folder / f"{COLLECTION}@gst" / "report.html").read_text()
-    assert Cache(outputs.folder / COLLECTION / "cache-all").fingerprint in page
-    changed = outputs.make("status", model="gst", HOPS=2)
-    assert "manifest.json is missing" in changed
-
-
 @pytest.mark.parametrize("model", ["gst", "tgraph-plus"])
 def test_one_program_is_ranked_by_a_model(outputs, model):
     path = outputs.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
@@ -121,22 +85,3 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
     rows = (outputs.folder / results(model) / "submission.csv").read_text().splitlines()
     assert rows[1].endswith(f",{order}")
-
-
-def test_out_of_memory_of_full_attention_is_one_line(tmp_path):
-    """A real refusal: the process may take less than the step's tensors."""
-    write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=2000)
-    flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "out", "--model", "gat"]
-    flags += ["--folds-total", 2]
-    assert run_stage("01_preprocess.py", *flags, "--jobs", 1).returncode == 0
-    limit = ["--memory-gigabytes", 0.02, "--channels", 256]
-    done = run_stage("02_train.py", *flags, *limit, "--fold", 0, "--epochs", 1)
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert "out of memory: a step of gat on train_" in last
-    assert "(2,000 nodes, " in last
-    assert "--memory-gigabytes allows" in last
-    assert "MODEL=gst" in last
-    assert "Traceback" not in done.stderr
-    assert "train: a step of gat on train_" in done.stdout  # the estimate, before the run
-    assert not list((tmp_path / "out" / f"{COLLECTION}@gat").rglob("*.safetensors"))

@@ -8,39 +8,27 @@ byte where the paper's form takes twelve and the raw form 72.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
+
+from lib.tpugraphs.checks import layout_codes
 
 DIGITS, TENSORS, BASE = 6, 3, 7
 LARGEST = BASE**DIGITS  # one more than the largest code of a layout
 _POWERS = BASE ** np.arange(DIGITS - 1, -1, -1, dtype=np.int64)
 _JOIN = LARGEST ** np.arange(TENSORS - 1, -1, -1, dtype=np.int64)
+# The three codes of a node as one number, a product of matrices. It is less than 2^53, so that
+# floats of 64 bits hold it, and every sum on the way to it, exactly.
+_ALL_POWERS = float(BASE) ** np.arange(TENSORS * DIGITS - 1, -1, -1)
 ROWS = 1 << 12  # configurations looked up at a time
 CELL_TYPES = (np.uint8, np.uint16, np.uint32)
 
 
-def encode_layouts(features: np.ndarray) -> np.ndarray:
-    """Base-7 codes of layouts.
-
-    Args:
-        features: (..., 18) integers in -1..5: output, input and kernel layout of six digits.
-
-    Returns:
-        (..., 3) int32 in 0..7^6 - 1, the first digit the most significant.
-
-    Raises:
-        ValueError: for another last dimension, or a digit out of range.
-    """
-    features = np.asarray(features)
-    if features.shape[-1] != TENSORS * DIGITS:
-        raise ValueError(f"last dimension {features.shape[-1]}: expected {TENSORS * DIGITS}")
-    if features.size and not (features.min() >= -1 and features.max() <= BASE - 2):
-        raise ValueError("layout digits must be in -1..5")
-    digits = features.reshape(*features.shape[:-1], TENSORS, DIGITS)
-    return ((digits.astype(np.int64) + 1) @ _POWERS).astype(np.int32)
-
-
 def decode_layouts(codes: np.ndarray) -> np.ndarray:
-    """Inverse of :func:`encode_layouts`: (..., 3) codes to (..., 18) int8 digits in -1..5."""
+    """Return the digits, (..., 18) int8 in -1..5, of (..., 3) codes of layouts."""
     digits = np.asarray(codes, np.int64)[..., None] // _POWERS % BASE - 1
     return digits.astype(np.int8).reshape(*digits.shape[:-2], TENSORS * DIGITS)
 
@@ -50,14 +38,51 @@ def smallest_type(count: int) -> type:
     return next(t for t in CELL_TYPES if count - 1 <= np.iinfo(t).max)
 
 
-def join_codes(codes: np.ndarray) -> np.ndarray:
-    """A triple of codes as one integer: (..., 3) in 0..7^6 - 1 to (...,) int64, order kept."""
-    return np.asarray(codes, np.int64) @ _JOIN
+def build_dictionary(
+    path: Path | str, chunks: Iterable[np.ndarray], count: int, nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct triples of a graph and each cell's index into them.
+
+    Only one chunk is held as digits at a time.
+
+    Args:
+        path: where the chunks are from, to name in an error.
+        chunks: (r, k, 18) digits in -1..5, of any type of number; their r add up to ``count``.
+        count: configurations, c.
+        nodes: configurable nodes, k.
+
+    Returns:
+        ``(dictionary, cells)``: (d, 3) int32 in ascending order and (c, k) of the smallest
+        unsigned type, such that ``decode_layouts(dictionary[cells])`` equals the chunks.
+
+    Raises:
+        DataError: if a digit is not an integer in -1..5.
+        AssertionError: if a cell does not decode to its source (a defect).
+    """
+    known: dict[int, int] = {}  # the number of each triple, in order of first appearance
+    numbered: list[np.ndarray] = []
+    for chunk in chunks:
+        digits = layout_codes(path, chunk)
+        joined = ((digits + 1.0) @ _ALL_POWERS).astype(np.int64)  # (r, k)
+        places, distinct = pd.factorize(joined.reshape(-1))
+        if not np.array_equal(decode_layouts(_split(distinct))[places], digits.reshape(-1, 18)):
+            raise AssertionError("cells do not decode to the source's digits")
+        numbers = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], int)
+        numbered.append(numbers.astype(smallest_type(len(known)))[places].reshape(joined.shape))
+    triples = np.fromiter(known, np.int64, len(known))
+    order = np.argsort(triples)
+    rank: np.ndarray = np.empty(len(known), smallest_type(len(known)))
+    rank[order] = np.arange(len(known))
+    cells, done = np.empty((count, nodes), rank.dtype), 0
+    for numbers in numbered:
+        cells[done : done + len(numbers)] = rank[numbers]
+        done += len(numbers)
+    return _split(triples[order]), cells
 
 
-def split_codes(joined: np.ndarray) -> np.ndarray:
-    """Inverse of :func:`join_codes`: (...,) to (..., 3) int32."""
-    return (np.asarray(joined, np.int64)[..., None] // _JOIN % LARGEST).astype(np.int32)
+def _split(joined: np.ndarray) -> np.ndarray:
+    """Return the three codes, (d, 3) int32, of (d,) joined ones."""
+    return (joined[:, None] // _JOIN % LARGEST).astype(np.int32)
 
 
 def deduplicate(cells: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.cache.codec import deduplicate
-from lib.cache.encoder import build_dictionary
+from lib.cache.codec import build_dictionary, deduplicate
 from lib.cache.graph import CachedGraph
 from lib.cache.prune import pruned
 from lib.files.errors import DataError

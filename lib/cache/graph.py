@@ -85,12 +85,17 @@ class CachedGraph:
 
         It is what the compiler does by itself; ``None`` if none of them leaves all to it.
         """
-        unset = ~self.dictionary.any(axis=1)  # code 0: six times -1
-        sets_nothing = np.full(len(self.cells), unset.any())
-        for cells in self.cells.T if unset.any() else ():  # a node at a time: c may be 100,000
-            sets_nothing &= unset[cells]  # type: ignore[index]
-        of_source = sets_nothing[self.original]
-        return int(of_source.argmax()) if of_source.any() else None
+        sets_nothing = self.layouts_set == 0
+        return int(sets_nothing.argmax()) if sets_nothing.any() else None
+
+    @property
+    def layouts_set(self) -> np.ndarray:
+        """(o,) int64: how many layouts each of the source file's configurations sets."""
+        of_entry = (self.dictionary != 0).sum(axis=1)  # code 0: six times -1
+        counts = np.zeros(len(self.cells), np.int64)
+        for cells in self.cells.T:  # a node at a time: c may be 100,000
+            counts += of_entry[cells]
+        return counts[self.original]
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The graph's arrays, cells as bytes, and what its row of the table says of them."""

@@ -98,6 +98,11 @@ class CachedKernel:
         is_default = (self.normalizer > 0) & (self.runtime == self.normalizer)
         return int(is_default.argmax()) if is_default.any() else None
 
+    @property
+    def layouts_set(self) -> np.ndarray:
+        """(c,) int64: zeros, for a tile size sets no layout."""
+        return np.zeros(len(self.runtime), np.int64)
+
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The kernel's arrays; its row of the table says no more of them."""
         return dict(vars(self)), {}

@@ -12,12 +12,9 @@ import polars as pl
 from lib.cache.format import TABLE, format_with
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_size, read_manifest
-from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.tpugraphs.dataset import LEARNING
 
-# Columns of the table that are text; all others are integers: offsets, counts and sizes.
-TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
 COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
 
@@ -89,12 +86,7 @@ def read_table(folder: Path) -> pl.DataFrame:
         DataError: if the table is missing, damaged or of another cache.
     """
     read_manifest(folder)
-    table = read_parquet(folder / TABLE, COLUMNS, advice(folder), all_columns=True)
-    for name, dtype in table.schema.items():
-        if not (dtype == pl.String if name in TEXTS else dtype.is_integer()):
-            expected = f"{'text' if name in TEXTS else 'integers'}; {advice(folder)}"
-            raise DataError(folder / TABLE, name, dtype, expected)
-    return table
+    return read_parquet(folder / TABLE, COLUMNS, advice(folder), all_columns=True)
 
 
 def original_configurations(table: pl.DataFrame) -> dict[str, int]:

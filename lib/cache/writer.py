@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +73,6 @@ class CacheWriter:
                 while piece := file.read(COPY_BYTES):
                     self._append(name, piece)
                 self.offsets[name] += file.tell() // size
-
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Take back what the block adds if it raises."""
-        rows, offsets = len(self.rows), dict(self.offsets)
-        sizes = {name: file.tell() for name, file in self.files.items()}
-        checksums = dict(self._checksums)
-        try:
-            yield
-        except BaseException:
-            del self.rows[rows:]
-            self.offsets, self._checksums = offsets, checksums
-            for name, file in self.files.items():
-                file.seek(sizes[name])
-                file.truncate()
-            raise
 
     @property
     def digits(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.errors import DataError
-from lib.files.locks import being_written, is_being_written
+from lib.files.locks import in_use, is_in_use
 from lib.files.regular import open_regular, read_regular
 
 MAX_JSON_BYTES = 1 << 28  # of a document, which takes several times that in memory
@@ -33,12 +33,17 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
     final name on missing bytes. On an exception the temporary file is removed; what a killed
     writer of the same file left is removed too. Of two that write it at once the last one wins.
+    A path that is temporary itself is yielded: whoever has it renames it.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a folder has its name);
             it names ``path``.
     """
     path = Path(path)
+    if path.name.startswith(TEMPORARY):
+        with named_in_errors(path):
+            yield path
+        return
     _free_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
@@ -46,10 +51,10 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     try:
         with named_in_errors(path, temporary):
             temporary.touch()
-            with being_written(temporary):
+            with in_use(temporary):
                 yield temporary
                 # Once more, for some libraries put another file in its place.
-                with being_written(temporary), open(temporary, "rb+") as file:
+                with in_use(temporary), open(temporary, "rb+") as file:
                     os.fsync(file.fileno())
                     # The process's mask decides: some libraries make files for their owner alone.
                     mask = os.umask(0)
@@ -136,7 +141,7 @@ def atomic_folder(
     try:
         with named_in_errors(path, temporary):
             temporary.mkdir()
-            with being_written(temporary):
+            with in_use(temporary):
                 yield temporary
                 if same is not None and path.exists() and same(path, temporary):
                     return
@@ -178,7 +183,7 @@ def remove_leftovers(path: Path | str) -> None:
     for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
         if leftover.name[len(TEMPORARY) + 12 :] not in (f"-{path.name}", f"-old-{path.name}"):
             continue  # of a neighbour whose name ends like ours
-        if is_being_written(leftover):
+        if is_in_use(leftover):
             continue
         _remove(leftover)
 

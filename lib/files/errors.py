@@ -7,6 +7,7 @@ on standard error and exit code 2; anything else is a defect of ours and keeps i
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ NO_MEMORY = re.compile(
     "|can't start new thread",
     re.IGNORECASE,
 )
+REFUSALS = {os.strerror(number) for number in errno.errorcode}  # of the operating system
 
 
 class UserError(Exception):
@@ -45,6 +47,8 @@ class DataError(UserError):
 
     def __str__(self) -> str:
         path, field, actual, expected = self.args
+        if actual in REFUSALS:
+            return f"{path}: {actual}; expected {expected}"
         return f"{path}: {field}: found {actual}, expected {expected}"
 
 
@@ -113,8 +117,6 @@ def _check_words(words: Iterable[str]) -> None:
 
 def _flush_output() -> None:
     """Write what was printed now: a full disk must not show after Python's last line."""
-    if sys.stdout is None:  # closed by the caller
-        return
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -75,8 +75,8 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
 
 
 @contextmanager
-def being_written(path: Path) -> Iterator[None]:
-    """Mark an unfinished file or folder as some living process's, while the block runs."""
+def in_use(path: Path) -> Iterator[None]:
+    """Mark a file or folder that a living process writes or reads, while the block runs."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _try_lock(descriptor, fcntl.LOCK_SH)
@@ -85,8 +85,8 @@ def being_written(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_being_written(path: Path) -> bool:
-    """Return whether an unfinished file or folder is marked by :func:`being_written`."""
+def is_in_use(path: Path) -> bool:
+    """Return whether a file or folder is marked by :func:`in_use`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

@@ -126,9 +126,6 @@ def _unreadable(path: Path, error: BaseException, advice: str) -> DataError:
 @contextmanager
 def _silent() -> Iterator[None]:
     """Nothing is written to standard error: polars says there at length that it panics."""
-    if sys.stderr is None:  # closed by the caller
-        yield
-        return
     sys.stderr.flush()
     stderr = os.dup(2)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -10,7 +11,7 @@ from typing import TypeVar
 from lib.files.terminal import counted, duration
 
 Item = TypeVar("Item")
-WATCHED, LOGGED = 10.0, 60.0  # seconds between lines: somebody looks on, or reads them later
+WATCHED, LOGGED = 10.0, 30.0  # seconds between lines: somebody looks on, or reads them later
 
 
 class Lines:
@@ -39,17 +40,31 @@ class Lines:
         """
         now = time.monotonic()
         if self._first is None:
-            self._first = self._shown_at, done - 1
+            self._first = self._shown_at, max(0, done - 1)
         if done >= self.total or now - self._shown_at < self.pause:
             return
         began, before = self._first
-        left = duration((now - began) / (done - before) * (self.total - done))
-        text = f"{done:,} of {counted(self.total, self.unit)}, {left} left"
+        text = f"{done:,} of {counted(self.total, self.unit)}"
+        if done > before:
+            left = (now - began) / (done - before) * (self.total - done)
+            text += f", {duration(left)} left"
         print(f"{self.what}: {text}{self.text and ', '}{self.text}", flush=True)
         self._shown_at = now
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the same items; each is a part, done when the next one is taken."""
-        for done, item in enumerate(items, start=1):
-            yield item
-            self.at(done)
+        done, ended = 0, threading.Event()
+
+        def repeat() -> None:
+            """Say it again and again, for a part may take minutes."""
+            while not ended.wait(self.pause):
+                self.at(done)
+
+        threading.Thread(target=repeat, daemon=True).start()
+        try:
+            for item in items:
+                yield item
+                done += 1
+                self.at(done)
+        finally:
+            ended.set()

@@ -33,7 +33,6 @@ METRICS = {
     "training?": SECTION,
     "validation?": SECTION,
     "test?": SECTION,
-    "picks?": {str: [{"where": str, "what": str, "share": float}]},
     "folds?": {
         "blended?": [int],
         "validation_tau?": {int: float},

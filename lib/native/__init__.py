@@ -2,9 +2,9 @@
 
 ``make setup``, or else the first stage that needs them, compiles ``*.cpp`` with torch's own builder
 for this machine's processor and torch, in half a minute, into a folder of the Python environment. A
-record next to the library holds its size, its checksum and its compiler. A library that agrees with
-its record is used, whatever compiler is installed now. Without a library and a compiler, networks
-run on torch alone: the same numbers to rounding, in three times the time.
+file next to the library names its compiler. A library that is there is used, whatever compiler is
+installed now. Without a library and a compiler, networks run on torch alone: the same numbers to
+rounding, in three times the time.
 """
 
 from __future__ import annotations
@@ -16,24 +16,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json, write_json
-from lib.files.errors import DataError
 from lib.files.locks import only_writer
-from lib.files.schema import expect
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
 NAME = "tgraph_native"
 LINKED = ["-fopenmp"]  # finds the OpenMP that torch has loaded: both have the same name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
-UNKNOWN = "an unknown compiler"  # without a record
-RECORD = {"bytes": int, "checksum": str, "compiler": str}  # fields of a library's record
 
 
 def sources() -> list[Path]:
@@ -51,9 +46,9 @@ def available() -> bool:
         return False
     try:
         path = library()
-        if not _is_whole(path):
+        if not path.is_file():
             with only_writer(path.parent, path):
-                if not _is_whole(path):  # another process may have written it by now
+                if not path.is_file():  # another process may have written it by now
                     _make(path)
         torch.ops.load_library(str(path))
     except (RuntimeError, OSError, ValueError) as error:
@@ -66,7 +61,7 @@ def available() -> bool:
 
 def compiler() -> str:
     """Return the version line of the library's compiler: others may round differently."""
-    return _record(library()).get("compiler", UNKNOWN)
+    return read_json(library().with_suffix(".json"))["compiler"]
 
 
 def takes(like: torch.Tensor) -> bool:
@@ -82,45 +77,20 @@ def library() -> Path:
     return Path(sys.prefix) / "tgraph-native" / f"{fingerprint_value(key)[:16]}.so"
 
 
-def _is_whole(path: Path) -> bool:
-    """Return whether a library is undamaged: a part of one kills the process that loads it."""
-    record = _record(path)
-    if not record or not path.is_file() or path.stat().st_size != record["bytes"]:
-        return False
-    return _checksum(path) == record["checksum"]
-
-
-def _checksum(path: Path) -> str:
-    return f"{zlib.crc32(path.read_bytes()):08x}"
-
-
-def _record(path: Path) -> dict[str, Any]:
-    """Return the record of a library; empty if there is none."""
-    try:
-        return expect(read_json(path.with_suffix(".json")), RECORD, path)
-    except DataError:
-        return {}
-
-
 def _make(path: Path) -> None:
-    """Compile the library, and write it and then its record."""
+    """Compile the library, and put it and its compiler's name in their place, whole."""
     words = shlex.split(os.environ.get("CXX") or "c++")  # such as `ccache g++`
     if shutil.which(words[0]) is None:
         raise OSError(f"no C++ compiler, {words[0]} is not in PATH")
     answer = subprocess.run([*words, "--version"], capture_output=True, text=True)
-    now = (answer.stdout.splitlines() or [shlex.join(words)])[0]
-    before = _record(path).get("compiler", UNKNOWN)
+    name = (answer.stdout.splitlines() or [shlex.join(words)])[0]
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         built = _compile(Path(folder), words)
         with open(built, "rb") as file:
             os.fsync(file.fileno())
+        write_json(path.with_suffix(".json"), {"compiler": name})
         os.replace(built, path)  # moved, not copied: torch has loaded this very file
-    record = {"bytes": path.stat().st_size, "checksum": _checksum(path), "compiler": now}
-    write_json(path.with_suffix(".json"), record)
-    if before not in (now, UNKNOWN):
-        warning = f"warning: lib/native was compiled by {before} before, and now by {now}"
-        print(f"{warning}: last bits of results may differ", file=sys.stderr)
 
 
 def _compile(folder: Path, words: list[str]) -> Path:

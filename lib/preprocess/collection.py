@@ -10,7 +10,7 @@ import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
@@ -25,15 +25,15 @@ from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
+from lib.files.locks import is_in_use
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
 from lib.preprocess.stage import Graphs, preprocess_of
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
-TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
-TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
-TASKS = 8  # of a worker, at least
+TASK_FILES = 128  # that a worker takes at a time: to hand each small one over would take long
+TASKS = 8  # of a worker, at least, or workers would end at different times
 MOST_JOBS = 1024  # processes, however many --jobs names
 
 
@@ -111,12 +111,13 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content is bad; with ``keep_going``, if that of every file is.
     """
-    with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
+    with atomic_folder(path, _may_stay) as temporary, CacheWriter(temporary, kind) as writer:
         graphs = graphs or preprocess_of(kind).graphs
         process = partial(_process, kind, graphs, settings, keep_going)
         parts = writer.folder / "parts"  # what the workers write
         parts.mkdir()
-        tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
+        most = min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))
+        tasks = [files[start : start + most] for start in range(0, len(files), most)]
         with closing(_process_all(tasks, process, parts, jobs)) as results:
             gathered = _gather(writer, tasks, results, parts)
             lines = Lines("preprocess", len(files), "graph")
@@ -130,21 +131,14 @@ def write_cache(
     return read_table(path), skipped
 
 
-def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
-    """Some files after one another: handing each small one over would take as long as reading."""
-    task: list[RawFile] = []
-    size = 0
-    for file in files:
-        file_bytes = 0
-        with suppress(OSError):  # of a file that is gone, its worker reports
-            file_bytes = file.path.stat().st_size
-        if task and (size + file_bytes > TASK_BYTES or len(task) == most):
-            yield task
-            task, size = [], 0
-        task.append(file)
-        size += file_bytes
-    if task:
-        yield task
+def _may_stay(old: Path, new: Path) -> bool:
+    """Return whether two caches hold the same; a UserError if the old one cannot go."""
+    if holds_the_same(old, new):
+        return True
+    if is_in_use(old):
+        advice = "wait for its end, or give OUTPUTS=, a folder of its own"
+        raise UserError(f"{old}: another run learns from it, and it would become another; {advice}")
+    return False
 
 
 def _gather(
@@ -227,10 +221,9 @@ def _process(
         for file in task:
             first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
             try:
-                with writer.whole():
-                    for graph, before in graphs(file.path, file.split, settings):
-                        writer.add(graph, {"source": file.path.name, **before})
-                    fingerprint = fingerprint_files(sources, file.path.parent)
+                for graph, before in graphs(file.path, file.split, settings):
+                    writer.add(graph, {"source": file.path.name, **before})
+                fingerprint = fingerprint_files(sources, file.path.parent)
             except MemoryError:
                 raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
             except DataError as error:

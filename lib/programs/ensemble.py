@@ -60,13 +60,14 @@ def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Pairs]) -> pl.DataFrame
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
-    """Read what the folds left, and choose the best; as :func:`lib.scoring.folds.read_folds`.
+    """Read what the folds left, as :func:`lib.scoring.folds.read_folds`.
 
     Scores are logarithms of seconds.
     """
     pairs = pairs_of(cache)
 
     def read(fold: int, path: Path) -> pl.DataFrame:
+        """Return the scores of one fold."""
         expected = expected_of(pairs, sides_of_fold(cache, fold, settings))
         predictions = read_predictions(path, expected, ["train"])
         return predictions.join(pairs, on=["task", "program", "device"]).select(
@@ -135,7 +136,7 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return errors over pairs, of each section, device, work and operator, as aligned text."""
+    """Return errors over pairs, of each section, device and operator, as aligned text."""
     rows = []
     for section, numbers in sections.items():
         for by, groups in numbers.get("groups", {}).items():
@@ -151,6 +152,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
     rows = prediction_table(blended, cache)
 
     def write(path: Path) -> None:
+        """Write the table, whole or not at all."""
         with atomic_file(path) as temporary:
             rows.write_csv(temporary)
 
@@ -159,6 +161,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
 
 ENSEMBLE = Ensemble(
     read=read_folds,
+    order=lambda blended, cache: blended,  # seconds say more
     table=predictions,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(
         blended, cache, settings.collection

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import ARRAYS, CachedTask
 from lib.programs.tensorir.accesses import around
-from lib.programs.tensorir.described import check_described
+from lib.programs.tensorir.described import forest_of
 from lib.programs.tensorir.features import COUNTED, FEATURES
 from lib.programs.tensorir.records import CACHES, DEVICE, is_general
 from lib.programs.tensorir.tree import positions
@@ -133,28 +132,23 @@ def load_programs(cache: Cache, pairs: Pairs) -> Programs:
 
 
 def described_programs(
-    path: Path, arrays: Mapping[str, np.ndarray], tasks: Sequence[str], owner: np.ndarray
+    arrays: Mapping[str, np.ndarray], tasks: Sequence[str], owner: np.ndarray
 ) -> Programs:
     """Return programs as the environment with TVM describes them, without latencies.
 
     See :func:`lib.collect.tvm.raw.described`. Kept are those whose trees and features go together.
 
     Args:
-        path: where the arrays are from, to name in an error.
         arrays: of n programs, by the names in :data:`lib.programs.tensorir.described.ARRAYS`;
             those that are ``joined`` are kept.
         tasks: names.
         owner: (n,) ascending, which task each is of.
-
-    Raises:
-        DataError: they say what cannot be.
     """
-    forest, features = check_described(path, arrays)
-    joined = arrays["joined"].astype(bool)
+    forest, joined = forest_of(arrays), arrays["joined"].astype(bool)
     sizes = np.bincount(owner[joined], minlength=len(tasks))
     leaves = np.repeat(joined, arrays["leaves"])
     return Programs(
-        features=features.astype(np.float16)[leaves],
+        features=arrays["features"].astype(np.float16)[leaves],
         position=positions(forest).astype(np.int64)[leaves],
         loops=around(forest, arrays["accesses"])[leaves],
         starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),

@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.features import COUNTED
 from lib.programs.tensorir.records import first_operator
 from lib.ranking.measures import Measures
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
-# Classes of work of tasks, each ten times the last: their names sort.
-WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", "over 100 MFLOP")
 
 
 def mape(predicted: np.ndarray, seconds: np.ndarray) -> float:
@@ -143,14 +140,14 @@ def measure_groups(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Return numbers over pairs and not over tasks: ``by -> group -> key -> value``.
 
-    ``all`` has one group, ``device``, ``work`` and ``operator`` one for each; each has ``pairs``.
+    ``all`` has one group, ``device`` and ``operator`` one for each; each has ``pairs``.
     """
     tables: dict[str, dict[str, list[tuple[Predicted, np.ndarray]]]] = {
-        name: {} for name in ("all", "device", "work", "operator")
+        name: {} for name in ("all", "device", "operator")
     }
     for result in results:
         every = np.ones(len(result.seconds), bool)
-        parts = [("all", "all", every), ("work", work_of(result.task), every)]
+        parts = [("all", "all", every)]
         parts.append(("operator", first_operator(result.task.operators), every))
         parts += [("device", name, result.task.device == k) for k, name in enumerate(devices)]
         for name, group, mask in parts:
@@ -160,14 +157,6 @@ def measure_groups(
         name: {group: _group(members) for group, members in sorted(groups.items())}
         for name, groups in tables.items()
     }
-
-
-def work_of(task: CachedTask) -> str:
-    """Return its class of ``WORK``, by the program with the fewest floating-point operations."""
-    operations = (np.exp2(task.features.astype(np.float64)) - 1) @ COUNTED
-    starts = np.cumsum(task.counts) - task.counts
-    least = np.add.reduceat(operations, starts).min()
-    return WORK[int(np.searchsorted([1e5, 1e6, 1e7, 1e8], least, side="right"))]
 
 
 def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:

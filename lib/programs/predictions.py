@@ -45,19 +45,10 @@ def read_blended(path: Path) -> pl.DataFrame:
         DataError: the file is missing, or is not what stage 4 writes.
     """
     try:
-        table = pl.read_csv(path, schema=BLENDED)
+        return pl.read_csv(path, schema=BLENDED)
     except (OSError, pl.exceptions.PolarsError) as error:
         why = str(error).splitlines()[0]
         raise DataError(path, "csv", why, f"predictions; {BLEND_ADVICE}") from None
-    _check_times(path, table, ("prediction", "in_sums", "latency"), BLEND_ADVICE)
-    return table
-
-
-def _check_times(path: Path, table: pl.DataFrame, names: Iterable[str], advice: str) -> None:
-    """Raises a :class:`DataError` if a column of a file has a value that is no time, in seconds."""
-    for name in names:
-        if not (table[name].is_finite() & (table[name] > 0)).fill_null(False).all():
-            raise DataError(path, name, "a value that is no time", f"seconds; {advice}")
 
 
 def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
@@ -69,12 +60,11 @@ def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -
         optional: splits that may be absent altogether.
 
     Raises:
-        DataError: if it is missing or damaged, a prediction is no time, or one is missing, too
-            many or of something else.
+        DataError: if it is missing or damaged, or a prediction is missing, too many or of something
+            else.
     """
     kinds = {name: KINDS[dtype] for name, dtype in SCHEMA.items()}
     table = read_parquet(path, kinds, ADVICE).cast(SCHEMA).sort(*KEYS)
-    _check_times(path, table, ("prediction",), ADVICE)
     absent = set(optional) - set(table["split"])
     expected = pairs.cast({"program": pl.Int32}).filter(~pl.col("split").is_in(list(absent)))
     if not table.select(KEYS).equals(expected.select(KEYS).sort(*KEYS)):

@@ -16,17 +16,10 @@ import polars as pl
 from lib.files.errors import DataError
 from lib.preprocess.stage import Preprocess
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.accesses import UNKNOWN, around
-from lib.programs.tensorir.records import (
-    ACCESSES,
-    TABLES,
-    Programs,
-    read_programs,
-    table_path,
-)
+from lib.programs.tensorir.accesses import around
+from lib.programs.tensorir.records import TABLES, Programs, read_programs, table_path
 
 SPLITS = ("train", "test")  # tasks of `search` are for trying out searches, and nothing else
-WITHOUT = "access patterns; what is measured anew has them, and is predicted better"
 FASTEST = 0.99  # of a device's programs are slower than its peak
 LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
@@ -37,8 +30,7 @@ def source_files(path: Path) -> list[Path]:
     Args:
         path: its ``dataset.json``.
     """
-    more = [ACCESSES] if table_path(path.parent, ACCESSES).exists() else []
-    return [path, *(table_path(path.parent, name) for name in sorted([*TABLES, *more]))]
+    return [path, *(table_path(path.parent, name) for name in sorted(TABLES))]
 
 
 def metadata_of(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
@@ -67,10 +59,7 @@ def peaks_of(data: Programs) -> dict[int, float]:
 
 
 def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
-    """Return numbers of the devices on which programs of some splits were measured, ascending.
-
-    Other devices, such as a device that measured only unscheduled programs, teach nothing.
-    """
+    """Return numbers of the devices on which programs of some splits were measured, ascending."""
     splits = data.tasks["split"].gather(data.programs["task"]).gather(data.latencies["program"])
     return sorted(data.latencies["device"].filter(splits.is_in(wanted)).unique().to_list())
 
@@ -95,9 +84,6 @@ def tasks_of(  # longer: it is one table, read to the end
 ) -> Iterator[tuple[CachedTask, dict[str, int]]]:
     """Yield the measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
-    if (data.accesses == UNKNOWN).all():
-        text = f"without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
-        print(f"{path.parent}: {text}")
     measured = data.latencies["program"].unique()
     rows = data.programs.with_row_index("program").filter(
         pl.col("program").is_in(measured.implode())

@@ -18,6 +18,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.files.named import named
 from lib.ranking.baseline import LAYOUT_BASELINES, output_tile
+from lib.ranking.blending import places_of
 from lib.ranking.metrics import (
     BEST_SPEEDUP,
     GAINS,
@@ -121,9 +122,9 @@ def measures_of(name: str, hardware: str = "cpu") -> Measures:
 def layout_references(
     runtimes: np.ndarray, graph: CachedGraph, hardware: str = "cpu"
 ) -> dict[str, float]:
-    """Return the tau of the ranking that needs no learning."""
-    scores = LAYOUT_BASELINES[hardware](graph)
-    return {"baseline_tau": kendall_tau(scores[graph.original], runtimes)}
+    """Return the tau of the order that needs no learning, as it would be submitted."""
+    scores = LAYOUT_BASELINES[hardware](graph)[graph.original]
+    return {"baseline_tau": kendall_tau(places_of(scores, graph.layouts_set), runtimes)}
 
 
 def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, float]:

@@ -4,8 +4,7 @@ Other processes make a run slower and never faster, so the label comes from the 
 rounds. The fastest round is an extreme: on a busy host it depends on the one calm moment or the one
 burst of the clock, and so, less, does any single quantile. The mean of the faster half of the
 rounds agrees best with a second measurement of the same programs, with four rounds and with
-thirty-two, on a calm machine and on a busy one (measured by ``tests/bench/labels.py``:
-`lib/collect/xla/README.md`).
+thirty-two, on a calm machine and on a busy one.
 """
 
 from __future__ import annotations

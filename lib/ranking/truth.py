@@ -17,31 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.tpugraphs.labels import configurations_alike, count_configurations, read_runtimes
+from lib.tpugraphs.labels import configurations_alike, read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 ALIKE = "since their configurations are all the same, or ran equally fast"  # and have no order
-
-
-class Labels(Protocol):
-    """Runtimes that graphs hold themselves."""
-
-    def runtimes(self, graph: str) -> np.ndarray | None:
-        """Return the runtimes of a graph, in the order of its source; ``None`` if unlabelled."""
-
-    def count(self, graph: str) -> int | None:
-        """Return the number of configurations in its source; ``None`` for an unknown graph."""
-
-    def alike(self, graph: str) -> bool:
-        """Return whether all configurations of a known graph are equal; never true of a tile
-        kernel, see :class:`lib.cache.kernel.CachedKernel`."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +36,19 @@ class CachedLabels:
     cache: Cache
 
     def runtimes(self, graph: str) -> np.ndarray | None:
+        """Return the runtimes of a graph, in the order of its source; ``None`` if unlabelled."""
         if graph not in self.cache.rows:
             return None
         cached = self.cache.graph(graph)
         return cached.source_runtimes if cached.labelled else None
 
     def count(self, graph: str) -> int | None:
+        """Return the number of configurations in its source; ``None`` for an unknown graph."""
         return self.cache.counts.get(graph)
 
     def alike(self, graph: str) -> bool:
+        """Return whether all configurations of a known graph are equal; never true of a tile
+        kernel, see :class:`lib.cache.kernel.CachedKernel`."""
         return graph in self.cache.rows and self.cache.rows[graph]["configurations"] < 2
 
 
@@ -77,28 +66,37 @@ class RawLabels:
 
     def runtimes(self, graph: str) -> np.ndarray | None:
         """Return a graph's measured runtimes; :class:`DataError` if its file is damaged."""
-        path = self._files.get(graph)
-        runtimes = read_runtimes(path).get(graph) if path else None
+        runtimes = self._read(graph)
         return runtimes if runtimes is not None and len(runtimes) and runtimes[0] > 0 else None
 
     def count(self, graph: str) -> int | None:
         """Return the number of its runtimes; :class:`DataError` if its file is damaged."""
-        path = self._files.get(graph)
-        return count_configurations(path).get(graph) if path else None
+        runtimes = self._read(graph)
+        return None if runtimes is None else len(runtimes)
 
     def alike(self, graph: str) -> bool:
         """Return whether its configurations are equal; :class:`DataError` if a file is damaged."""
-        path = self._files.get(graph) if self.folder.parts[0] == "layout" else None
+        path = None if self._tiles else self._files.get(graph)
         return path is not None and configurations_alike(path)
+
+    def _read(self, graph: str) -> np.ndarray | None:
+        path = self._files.get(graph)
+        return read_runtimes(path, self._tiles).get(graph) if path else None
+
+    @property
+    def _tiles(self) -> bool:
+        return self.folder.parts[0] == "tile"
 
     @cached_property
     def _files(self) -> dict[str, Path]:
         """File of each graph: its own, but a protobuf may hold several kernels."""
-        files = [path for split in SPLITS for path in self.root.files(self.folder, split)]
         return {
             name: path
-            for path in files
-            for name in ([stem(path)] if path.suffix == ".npz" else read_runtimes(path))
+            for split in SPLITS
+            for path in self.root.files(self.folder, split)
+            for name in (
+                [stem(path)] if path.suffix == ".npz" else read_runtimes(path, self._tiles)
+            )
         }
 
 
@@ -111,7 +109,7 @@ class Truth:
         measurements: all others, see :meth:`lib.tpugraphs.roots.DataRoot.measurements`.
     """
 
-    labels: Labels
+    labels: CachedLabels | RawLabels
     measurements: pl.DataFrame | None = None
 
     def runtimes(self, graph: str) -> np.ndarray | None:

@@ -10,11 +10,8 @@ from lib.report.page import write_report
 def main() -> None:
     """Write ``<outputs>/<collection>/report.html`` anew."""
     args = settings.parser(__doc__).parse_args()
-    resolved = settings.resolve(args)
-    own = resolved.settings
-    folder = args.outputs / own.results
-    path = write_report(folder, resolved.root().measurements(own.collection))
-    print(f"report: {own.results}: wrote {path}")
+    results = settings.resolve(args).settings.results
+    print(f"report: {results}: wrote {write_report(args.outputs / results)}")
 
 
 if __name__ == "__main__":

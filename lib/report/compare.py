@@ -6,33 +6,24 @@ A and B are folders of one collection each, such as ``outputs/layout-xla-default
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
 
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.files.terminal import duration, paint, readable, table
+from lib.files.terminal import paint, table
 from lib.ranking.metrics import BEST_SPEEDUP
 from lib.report.experiment import Experiment, read_experiment
-from lib.report.figures import shortened
 from lib.report.statistics import in_words, paired
 
 COMPARED = ("test", "validation")
-NAME = 44  # characters of a graph's name
-
-
-class _Parser(Parser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; usage: make compare A=outputs/x B=outputs/y [ARGS=--all]")
 
 
 def main() -> None:
     """Compare two folders of outputs."""
-    parser = _Parser(description=__doc__)
+    parser = Parser(description=__doc__)
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
-    parser.add_argument("--all", action="store_true", help="every graph as well")
     args = parser.parse_args()
-    print(comparison(*read_two(args.first, args.second), every_graph=args.all))
+    print(comparison(*read_two(args.first, args.second)))
 
 
 def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
@@ -58,20 +49,14 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
     return a, b
 
 
-def comparison(first: Experiment, second: Experiment, every_graph: bool = False) -> str:
-    """Return what there is to say of two experiments as text for a terminal, the verdict first.
-
-    Args:
-        first, second: A and B.
-        every_graph: whether each graph has a row.
-    """
+def comparison(first: Experiment, second: Experiment) -> str:
+    """Return what there is to say of two experiments, A and B, as text for a terminal: the verdict
+    first."""
     key = first.kind.main.key
     sections = [s for s in COMPARED if _in_common(first, second, s, key)]
     verdicts = [_verdict(first, second, section) for section in sections]
     blocks = ["\n".join([*verdicts, *_reservations(first, second)])]
-    blocks += [_sides(first, second), _means(first, second, sections), _settings(first, second)]
-    blocks += [_graphs(first, second, section) for section in sections if every_graph]
-    return "\n\n".join(blocks)
+    return "\n\n".join([*blocks, _means(first, second, sections), _settings(first, second)])
 
 
 def _verdict(first: Experiment, second: Experiment, section: str) -> str:
@@ -90,37 +75,15 @@ def _verdict(first: Experiment, second: Experiment, section: str) -> str:
 
 def _reservations(first: Experiment, second: Experiment) -> list[str]:
     """Return what a reader should know to weigh the verdict."""
-    seeds = [str(side.metadata.get("seed", "-")) for side in (first, second)]
-    said = [
-        f"one seed each ({' and '.join(seeds)}): the error is over {first.kind.item}s; what "
-        "another seed changes is not in it"
-    ]
+    said = [f"the error is over {first.kind.item}s; what another seed changes is not in it"]
     if first.collection != second.collection:
         said += ["different collections: graphs of one name have other configurations in each"]
     elif first.data != second.data:
         said += ["different data: only graphs of the same name and split are compared"]
-    for word in ("blended", "measured"):
-        a, b = (sorted(getattr(side, word)) for side in (first, second))
-        if a != b:
-            said += [f"other folds are {word}: {listed(a)} in A, {listed(b)} in B"]
+    a, b = (", ".join(map(str, sorted(side.blended))) or "-" for side in (first, second))
+    if a != b:
+        said += [f"other folds are blended: {a} in A, {b} in B"]
     return [paint(f"note: {text}", "yellow") for text in said]
-
-
-def listed(folds: list[int]) -> str:
-    """Return folds as text; a hyphen for none."""
-    return ", ".join(map(str, folds)) or "-"
-
-
-def _sides(first: Experiment, second: Experiment) -> str:
-    rows = []
-    for side, experiment in (("A", first), ("B", second)):
-        runs = experiment.runs_of("train")
-        seconds = sum(run["seconds"] + run.get("earlier_seconds", 0.0) for run in runs)
-        memory = max((run["peak_memory_bytes"] for run in runs), default=0)
-        cost = f"{duration(seconds)}, {readable(memory)}" if runs else "-"
-        texts = [experiment.name() or "-", experiment.data[:12], listed(experiment.blended), cost]
-        rows.append([f"{side}  {experiment.folder}", *texts])
-    return table(rows, ["", "experiment", "data", "folds blended", "training"])
 
 
 def _means(first: Experiment, second: Experiment, sections: list[str]) -> str:
@@ -151,19 +114,6 @@ def _settings(first: Experiment, second: Experiment) -> str:
         if a.get(key) != b.get(key)
     ]
     return table(rows, ["settings that differ", "A", "B"]) if rows else "The settings are the same."
-
-
-def _graphs(first: Experiment, second: Experiment, section: str) -> str:
-    main = first.kind.main
-    a, b = (side.values(section, main.key) for side in (first, second))
-    sign = 1 if main.higher_is_better else -1
-    gains = {name: sign * (b[name] - a[name]) for name in a.keys() & b.keys()}
-    rows = []
-    for name in sorted(gains, key=lambda name: (-gains[name], name)):
-        better = "B" if gains[name] > 1e-12 else "A" if gains[name] < -1e-12 else "="
-        values = main.text(a[name]), main.text(b[name]), main.text(b[name] - a[name], True)
-        rows.append([shortened(name, NAME), *values, better])
-    return table(rows, [f"{section}: {main.name}", "A", "B", "B − A", "better"])
 
 
 def _in_common(

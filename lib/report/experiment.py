@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,26 +17,14 @@ from lib.files.errors import DataError, UserError, in_one_line
 from lib.files.parquet import read_parquet
 from lib.files.results import read_fold_metrics, read_metrics
 from lib.files.schema import expect
-from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
 from lib.ranking.measures import Measures, measures_of
 from lib.report.statistics import Mean, mean
 from lib.runs.code import STAGES
-from lib.runs.identity import RECORDS
+from lib.runs.identity import RECORDS, data_in
 from lib.runs.stage import read_record
-from lib.settings.tables import cache_of
 
 SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first
-# Which stage reads a setting, where it is not training: there its value is what was used.
-READ_BY = {
-    "hops": "preprocess",
-    "weights": "infer",
-    "inference_configurations": "infer",
-    "permutations": "infer",
-    "score_training": "infer",
-    "best_folds": "ensemble",
-    "blending": "ensemble",
-}
 
 
 @dataclass(frozen=True)
@@ -91,15 +80,6 @@ class Experiment:
         """The folds that stage 4 measured, each on its own validation graphs."""
         return _measured_by_stage_4(self.metrics) or sorted(self.folds)
 
-    @property
-    def blending(self) -> str:
-        """The way stage 4 blended the folds; :class:`DataError` if there is no such way."""
-        method = self.metadata.get("blending", "mean")
-        if method not in METHODS:
-            path = self.folder / "metrics.json"
-            raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
-        return method
-
     def runs_of(self, stage: str) -> list[dict[str, Any]]:
         """Return the records of a stage's last runs."""
         return [run for run in self.stages.values() if run.get("stage") == stage]
@@ -128,16 +108,10 @@ class Experiment:
         return mean(list(self.values(section, key).values()))
 
     def settings(self) -> dict[str, Any]:
-        """Each setting's value in the stage that reads it."""
-        of_stage = {name: record.get("settings", {}) for name, record in self.stages.items()}
-        of_stage["train"] = next(iter(self.folds.values()), {})
-        of_stage["infer"] = next((v for k, v in of_stage.items() if k.startswith("infer_")), {})
-        used = {}
-        for key, value in sorted(self.metadata.items()):
-            owner = of_stage.get(READ_BY.get(key, "train"), {})
-            if not isinstance(value, dict | list) and key not in NO_SETTINGS:
-                used[key] = owner.get(key, value)
-        return used
+        """Each setting's value; stages refuse what others made with another one."""
+        values = sorted(self.metadata.items())
+        plain = {k: value for k, value in values if not isinstance(value, dict | list)}
+        return {key: value for key, value in plain.items() if key not in NO_SETTINGS}
 
     def name(self) -> str:
         """The experiment's, as stage 4 or a fold recorded it; empty if unknown."""
@@ -171,7 +145,9 @@ def read_experiment(
     measured = [] if every else _measured_by_stage_4(metrics)
     folds = {k: read_fold_metrics(paths[k]) for k in numbers if k in measured or not measured}
     histories = {fold: _history(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
-    cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
+    data = (metrics.get("settings") or next(iter(folds.values()), {})).get("data")
+    caches = folder.parent.glob(f"{re.split('[@+]', folder.name)[0]}/cache*")
+    cache = next((path for path in caches if data and data_in(path) == data), folder / "cache")
     experiment = Experiment(
         folder=folder,
         metrics=metrics,

@@ -1,7 +1,6 @@
-"""The report's figures: matplotlib draws them, and they stand in the page as SVG.
+"""The report's figures: matplotlib draws them, and they stand in the page as images.
 
-Every colour is a variable of the page's style, so that a figure suits a light page, a dark one and
-paper. Text stays text.
+A dark page turns their colours round. Text stays text.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
@@ -24,23 +23,17 @@ from lib.ranking.metrics import Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE, NARROW = 860.0, 390.0  # points, roughly a pixel each on a phone
+WIDE = 860.0  # points
 PANEL = (370.0, 250.0)
-SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 POINTS = 1500  # of a cloud; more would only make the file larger
-# Colours as they are drawn, and the variable of page.css that each of them becomes.
-TEXT, SOFT, RULE, PAGE = "#1f1b16", "#6a635b", "#e4dfd8", "#fbfaf8"
+TEXT, SOFT, RULE, PAGE = "#1f1b16", "#6a635b", "#e4dfd8", "#fbfaf8"  # as in page.css
 FOLDS = (
     *("#2454c9", "#c2570c", "#0b7a5b", "#8b3fb8"),
     *("#c02759", "#7a6a00", "#0f7f9c", "#7b4a2e"),
 )
 COLOURS = len(FOLDS)  # the ninth fold has the first one's
 MODEL, BASELINE, CEILING = FOLDS[:3]
-VARIABLES = {TEXT: "text", SOFT: "soft", RULE: "rule", PAGE: "page"}
-VARIABLES |= {colour: f"c{place}" for place, colour in enumerate(FOLDS)}
 STYLE = Path(__file__).with_name("report.mplstyle")
-SVG = "{http://www.w3.org/2000/svg}"
-LINK = "{http://www.w3.org/1999/xlink}href"
 # What XML has no way to write: control characters, and halves of surrogate pairs.
 UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -51,23 +44,20 @@ def picture(
     label: str,
     draw: Callable[[Axes], object],
     margins: tuple[float, float, float, float] = (52.0, 40.0, 14.0, 24.0),
-    look: str = "",
 ) -> Markup:
-    """Return an ``<svg>`` element for a page.
+    """Return an ``<img>`` element for a page, which can neither run nor load anything.
 
     Args:
         width, height: in points.
         label: a sentence for who cannot see the figure.
         draw: draws into the axes that it is given.
         margins: left, bottom, right and top of the axes, in points.
-        look: another class of the element.
     """
     import matplotlib  # late: it takes half a second, which only a report has
     from matplotlib.figure import Figure
 
-    salt = f"{label} {width}"  # one figure's marks have other names than another's
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
-    with matplotlib.rc_context({**style, "svg.hashsalt": salt}), warnings.catch_warnings():
+    with matplotlib.rc_context({**style, "svg.hashsalt": "report"}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that its own font lacks a letter, which browsers have
         figure = Figure((width / 72, height / 72))
         left, bottom, right, top = margins
@@ -76,7 +66,9 @@ def picture(
         draw(axes)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return _for_page(drawn.getvalue(), width, height, label, look)
+    data = b64encode(drawn.getvalue().encode()).decode()
+    element = Markup('<img class="figure" alt="{}" width="{:g}" src="{}">')
+    return element.format(label, width, f"data:image/svg+xml;base64,{data}")
 
 
 def learning_curve(
@@ -97,6 +89,7 @@ def learning_curve(
         return None
 
     def draw(axes: Axes) -> None:
+        """Draw a line a fold, and their mean."""
         for fold, curve in curves.items():
             axes.plot(curve.keys(), curve.values(), color=FOLDS[fold % COLOURS], linewidth=1.4)
         if len(curves) > 1:
@@ -114,16 +107,13 @@ def learning_curve(
     return picture(*PANEL, f"{name} by epoch, a line a fold", draw)
 
 
-def by_graph(
-    metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int, narrow: bool = False
-) -> Markup:
+def by_graph(metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int) -> Markup:
     """Return the number that counts of each graph, best first, with its baseline and ceiling.
 
     Args:
         metrics: each graph's numbers.
         kind: which numbers count.
         most: graphs to show; if there are more, evenly spaced ones from best to worst.
-        narrow: whether names stand above their rows, for a phone.
     """
     main = kind.main
     names = ranked(metrics, main)
@@ -135,63 +125,35 @@ def by_graph(
     )
 
     def draw(axes: Axes) -> None:
+        """Draw a row a graph."""
         better = [(values[y] > low) == main.higher_is_better for y, low in baselines.items()]
         colours = [MODEL if won else BASELINE for won in better]
         ends = list(baselines.values()), [values[y] for y in baselines]
         axes.hlines(list(baselines), *ends, colors=colours, linewidth=3, alpha=0.4)
-        axes.plot(*_marks(ceilings), "|", color=CEILING, markersize=14, markeredgewidth=3)
         hollow = {"markerfacecolor": PAGE, "markeredgewidth": 2.2}
-        axes.plot(*_marks(baselines), "D", color=BASELINE, markersize=7, **hollow)
-        axes.plot(*_marks(values), "o", color=MODEL, markersize=9)
+        for of, mark, colour, look in (
+            (ceilings, "|", CEILING, {"markersize": 14, "markeredgewidth": 3}),
+            (baselines, "D", BASELINE, {"markersize": 7, **hollow}),
+            (values, "o", MODEL, {"markersize": 9}),
+        ):
+            axes.plot(list(of.values()), list(of), mark, color=colour, **look)
         if main.least is not None:
             axes.axvline(0, color=SOFT, linewidth=1, linestyle=":")
-        axes.set_ylim(len(names) - 0.4, -1.0 if narrow else -0.6)
+        axes.set_ylim(len(names) - 0.4, -0.6)
         axes.grid(visible=False, axis="y")
-        shown = [shortened(_text(name), 44) for name in names]
-        axes.set_yticks([] if narrow else range(len(names)), [] if narrow else shown)
+        shown = [shortened(UNWRITABLE.sub("\ufffd", name), 44) for name in names]
+        axes.set_yticks(range(len(names)), shown)
         axes.tick_params(axis="y", labelcolor=TEXT)
         place = {"transform": axes.get_yaxis_transform(), "va": "center_baseline"}
-        for y, (name, value) in enumerate(zip(shown, values.values(), strict=True)):
+        for y, value in values.items():
             axes.text(1.02, y, main.text(value), color=SOFT, **place)
-            if narrow:
-                axes.text(0, y - 0.45, name, color=TEXT, **place)
         way = " (higher is better →)" if main.higher_is_better else " (← lower is better)"
         axes.set_xlabel(main.name + way)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(number_text)
 
-    label = f"{main.name} of each {kind.item}"
-    if narrow:
-        height = 48 + 36.0 * len(names)
-        return picture(NARROW, height, label, draw, (12.0, 42.0, 60.0, 6.0), "narrow")
     height = 48 + 24.0 * len(names)
-    return picture(WIDE, height, label, draw, (306.0, 42.0, 60.0, 6.0), "wide")
-
-
-def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) -> Markup:
-    """Return measured runtime by predicted rank of each configuration, with the perfect order.
-
-    Args:
-        scores: (c,) predictions, lower meaning faster.
-        runtimes: (c,) measured, in nanoseconds.
-        name: the graph's.
-    """
-    median, units = np.median(runtimes), (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
-    unit, divisor = next((unit for unit in units if median >= unit[1]), ("ns", 1.0))
-    order = np.argsort(scores, kind="stable")
-    measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
-    shown = np.array(evenly(len(order), POINTS))
-
-    def draw(axes: Axes) -> None:
-        size = 6.0 if len(shown) < 200 else 4.0
-        axes.plot(shown + 1, measured[shown], "o", color=MODEL, markersize=size, alpha=0.55)
-        axes.plot(shown + 1, best[shown], color=CEILING, linewidth=2)
-        log = use_logarithm(axes, "y", measured)
-        axes.set_title(f"measured runtime, {unit}" + (" (log)" if log else ""))
-        axes.set_xlabel("predicted rank, 1 = fastest")
-        label_ticks(axes)
-
-    return picture(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}", draw)
+    return picture(WIDE, height, f"{main.name} of each {kind.item}", draw, (306.0, 42.0, 60.0, 6.0))
 
 
 def bar(share: float, label: str) -> Markup:
@@ -229,12 +191,7 @@ def label_ticks(axes: Axes) -> None:
 
 
 def number_text(value: float, _: object = None) -> str:
-    """Return the label of a tick: few digits, powers of ten as such, a true minus sign."""
-    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        mantissa, exponent = f"{value:.2e}".split("e")
-        mantissa = f"{float(mantissa):g}".replace("-", "−")
-        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}"
+    """Return the label of a tick: few digits, a true minus sign."""
     return f"{value:,.6g}".replace("-", "−")
 
 
@@ -244,39 +201,3 @@ def shortened(text: str, most: int) -> str:
         return text
     head = (most - 1) * 3 // 5
     return f"{text[:head]}…{text[-(most - 1 - head) :]}"
-
-
-def _marks(values: Mapping[int, float]) -> tuple[list[float], list[int]]:
-    return list(values.values()), list(values)
-
-
-def _text(text: str) -> str:
-    return UNWRITABLE.sub("\ufffd", text)
-
-
-def _for_page(drawn: str, width: float, height: float, label: str, look: str) -> Markup:
-    """Return a drawing as an element of a page.
-
-    The page's policy lets no style through that stands in an element, so that styles become
-    attributes, and colours become the page's variables.
-    """
-    root = ElementTree.fromstring(drawn)
-    for parent in list(root.iter()):
-        for child in [c for c in parent if c.tag in (f"{SVG}metadata", f"{SVG}style")]:
-            parent.remove(child)
-    names = re.findall(r'="(?:url\()?#([\w-]+)', drawn)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(SVG)
-        if element.get("id") not in names:
-            element.attrib.pop("id", None)
-        if LINK in element.attrib:
-            element.set("href", element.attrib.pop(LINK))
-        for rule in filter(None, element.attrib.pop("style", "").split(";")):
-            name, value = (part.strip() for part in rule.split(":", 1))
-            if name != "font-family":  # the page's own
-                variable = VARIABLES.get(value)
-                element.set(name, f"var(--{variable})" if variable else value)
-    root.attrib.clear()
-    root.attrib |= {"class": f"figure {look}".strip(), "viewBox": f"0 0 {width:g} {height:g}"}
-    root.attrib |= {"role": "img", "aria-label": _text(label), "stroke-linejoin": "round"}
-    return Markup(ElementTree.tostring(root, "unicode"))  # noqa: S704

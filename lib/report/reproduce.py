@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -148,10 +147,6 @@ def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
     """The table: mean and standard deviation over seeds, the paper's number, and what to know."""
     rows, notes = [], []
     for cell in cells:
-        if "model" not in cell.row:
-            rows.append([cell.row["name"], cell.collection, "-", "-", "-", cell.paper])
-            notes.append(f"{cell.row['name']}: not run, for {cell.row['reason']}")
-            continue
         found = [*cell.metrics(seeds, outputs).values()]
         numbers = [number for run in found if (number := cell.number(run)) is not None]
         folds = {len(scores) for run in found for scores in run["folds"].values()}
@@ -181,18 +176,6 @@ def data_of(cell: Cell) -> str:
     return f"{place[0]}: {dataset.name}{other}"
 
 
-def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
-    """Return the tables that there are, and the data that each needs."""
-    lines = []
-    for name, table_of_paper in tables.items():
-        cells = [cell for cell in cells_of(table_of_paper, None, data) if "model" in cell.row]
-        here = {cell.collection: bool(cell.resolved.place) for cell in cells}
-        needed = [column if there else f"{column} (no data)" for column, there in here.items()]
-        lines.append(f"{name:<10}{table_of_paper['title']}")
-        lines.append(f"{'':<10}{len(cells)} runs a seed: {', '.join(needed)}")
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing of a table, and print it; without a table, list them."""
     parser = Parser(prog="python -m lib.report.reproduce", description=__doc__.partition("\n")[0])
@@ -202,20 +185,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--print", action="store_true", help="run nothing, print what is there")
     args, tables = parser.parse_args(arguments), read_tables()
-    check_least(args, jobs=1, seeds=1)
+    check_least(args, seeds=1)
     if args.table is None:
-        print(listed(tables, args.data))
+        print("\n".join(f"{name:<10}{table['title']}" for name, table in tables.items()))
         return
     if args.table not in tables:
         raise UserError(f"TABLE={args.table}: must be one of {' '.join(tables)}")
     cells, make = cells_of(tables[args.table], args.collection, args.data), shlex.split(args.make)
-    able = [cell for cell in cells if "model" in cell.row and cell.resolved.place]
-    runs = [] if args.print else product(range(args.seeds), able)  # first every cell once
-    with ThreadPoolExecutor(args.jobs) as pool:
-        well = [*pool.map(lambda run: run[1].run(run[0], make), runs)]
+    able = [cell for cell in cells if cell.resolved.place]
+    runs = product(range(args.seeds), able)  # first every cell once
+    well = [cell.run(seed, make) for seed, cell in runs]
     print(shown(cells, args.seeds, args.outputs))
     sys.exit(not all(well))
 

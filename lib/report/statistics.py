@@ -9,7 +9,6 @@ import numpy as np
 
 from lib.ranking.metrics import GLUE, Metric
 
-CONFIDENCE = 0.95
 RESAMPLES = 9999  # sign flips at most
 CHUNK = 500  # of them at a time: there may be thousands of graphs
 
@@ -29,15 +28,12 @@ class Paired:
 
     Attributes:
         difference: mean of second minus first, with its standard error.
-        low, high: bounds of the 95 % confidence interval of that mean (Student's t).
         permutation: p of the two-sided test on the mean, if each difference were as likely of
             either sign: of all flips of those that are not zero, or of :data:`RESAMPLES` of them.
         wins, losses, ties: graphs where the second is better, worse, equal.
     """
 
     difference: Mean
-    low: float
-    high: float
     permutation: float
     wins: int
     losses: int
@@ -46,7 +42,7 @@ class Paired:
     @property
     def sure(self) -> bool:
         """Return whether the two differ by the permutation test at the 5 % level."""
-        return self.permutation < 1 - CONFIDENCE
+        return self.permutation < 0.05
 
 
 def mean(values: Sequence[float]) -> Mean:
@@ -77,7 +73,6 @@ def paired(
         raise ValueError(f"{len(a)} and {len(b)} values: expected equally many, at least 1")
     differences = np.where(np.isclose(b, a, rtol=0, atol=1e-12), 0.0, b - a)
     difference, nonzero = mean(differences), differences[differences != 0]
-    half = difference.error * stats.t.ppf((1 + CONFIDENCE) / 2, max(1, len(a) - 1))
     p = 1.0
     if len(nonzero) > 1:
         options = {"n_resamples": RESAMPLES, "batch": CHUNK, "rng": 0}
@@ -86,8 +81,7 @@ def paired(
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     if not higher_is_better:
         wins, losses = losses, wins
-    low, high = difference.value - half, difference.value + half
-    return Paired(difference, low, high, p, wins, losses, len(a) - len(nonzero))
+    return Paired(difference, p, wins, losses, len(a) - len(nonzero))
 
 
 def p_text(p: float) -> str:
@@ -109,7 +103,6 @@ def in_words(compared: Paired, metric: Metric) -> str:
     difference = compared.difference
     text = metric.text(difference.value, True)
     if difference.count > 1:
-        low, high = metric.text(compared.low, True), metric.text(compared.high, True)
-        text += f" ± {metric.text(difference.error)} (95 % confidence interval {low} to {high}, "
-        text += f"permutation test {p_text(compared.permutation)})"
+        sure = p_text(compared.permutation)
+        text += f" ± {metric.text(difference.error)} (permutation test {sure})"
     return text

@@ -16,9 +16,8 @@ from typing import Any
 
 from lib import settings
 from lib.files.artifacts import fingerprint_value
-from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
-from lib.files.schema import expect
-from lib.files.terminal import counted, paint, printable, table
+from lib.files.errors import UserError, in_one_line, one_line_errors
+from lib.files.terminal import paint, printable, table
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import with_error
 from lib.runs.identity import Run
@@ -114,8 +113,8 @@ def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
     run = run_of(args)
     if args.folds is None and experiment.blended:
         run = replace(run, folds=len(experiment.measured))
-    values = settings.resolve(args).given(settings.COMMAND_LINE, str(args.settings))
-    given = [f"{key} {value}" for key, value in values.items() if key not in NO_DIFFERENCE]
+    values = settings.resolve(args).given.items()
+    given = [f"{key} {value}" for key, value in values if key not in NO_DIFFERENCE]
     return Row(experiment, run.settings.model, listed(given), state_of(run))
 
 
@@ -125,7 +124,7 @@ def state_of(run: Run) -> str:
         of_fold = "" if fold is None else f" of fold {fold}"
         missing = [path for path in run.files(stage, fold) if not path.exists()]
         if missing and stage == "train":
-            return f"fold {fold} is not trained{_progress(missing[0].parent)}"
+            return f"fold {fold} is not trained"
         if missing:
             return f"{stage}{of_fold}: {listed([path.name for path in missing])} is missing"
         if not run.up_to_date(stage, fold):
@@ -192,21 +191,6 @@ def _of_all_folds(words: Sequence[str]) -> Iterator[str]:
         if not skip and not own:
             yield word
         skip = bool(own) and "=" not in word
-
-
-def _progress(folder: Path) -> str:
-    """Return how far a training is that runs, or was killed."""
-    path = folder / "state.safetensors"
-    if not path.exists():
-        return ""
-    from lib.files import tensor_file  # late: torch takes seconds
-
-    try:
-        metadata = tensor_file.read_metadata(path)
-        epochs = expect(metadata, {"progress": {"epochs": int}}, path)["progress"]["epochs"]
-    except DataError:
-        return ""
-    return f": {counted(epochs, 'epoch')} so far"
 
 
 def _value(value: Any) -> str:

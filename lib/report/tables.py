@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lib.files.terminal import duration, readable
-from lib.ranking.folds import family
 from lib.report.experiment import Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean, with_error
@@ -18,8 +17,6 @@ SIZES = (  # of a graph before stage 1 and after it: name, columns of the cache'
     ("edges", "source_edges", "edges"),
     ("configurations", "source_configurations", "configurations"),
 )
-NOISY = 0.6  # a ceiling below this: labels hardly say which configuration is fast
-MOST_FAMILIES = 20  # that are named of a fold
 
 
 @dataclass(frozen=True)
@@ -53,23 +50,9 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
         metrics = experiment.metrics_of(section)
         for name in ranked(metrics, kind.main)[:most]:
             row = metrics[name]
-            noisy = kind.ordered and row.get(kind.ceiling.key, 1.0) < NOISY
-            mark = " (noisy labels)" if noisy else ""
-            texts = [m.text(row.get(m.key)) + mark * (m is kind.ceiling) for m in shown]
-            rows.append([name, section, *texts])
+            rows.append([name, section, *(m.text(row.get(m.key)) for m in shown)])
     head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
-
-
-def picks(experiment: Experiment, most: int) -> Table | None:
-    """Return the layouts of each test graph's pick that cost and gain most, of ``most`` graphs
-    whose pick is not the compiler's own choice; ``None`` if there is none."""
-    rows = [
-        [graph, part["where"], part["what"], f"{part['share']:+.0%}".replace("-", "−")]
-        for graph, parts in list(experiment.metrics.get("picks", {}).items())[:most]
-        for part in parts
-    ]
-    return Table([experiment.kind.item, "operation", "is", "share"], rows) if rows else None
 
 
 def savings(experiment: Experiment) -> Table | None:
@@ -114,32 +97,21 @@ def times(experiment: Experiment) -> Table:
 
 
 def folds(experiment: Experiment) -> Table | None:
-    """Return a row for each fold: how it ended, its best epoch, whether it was blended, and which
-    families it did not learn from."""
+    """Return a row for each fold: how it ended, its best epoch, and whether it was blended."""
     main, rows = experiment.kind.main, []
     for fold, metrics in experiment.folds.items():
         used, best = metrics["validation"], metrics.get("best", {})
-        held = used.get("graphs", {})
-        families = sorted({family(name) for name in held})
-        many = len(families) > MOST_FAMILIES
-        named = f"{len(families)} families" if many else ", ".join(families)
         texts = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
         texts.append(f"{best['epoch']:g}" if best else "–")
-        texts.append("yes" if fold in experiment.blended else "no")
-        rows.append([*texts, f"{len(held)} of {named}" if held else "–"])
+        rows.append([*texts, "yes" if fold in experiment.blended else "no"])
     head = ["fold", main.name, f"best {main.name}", "best epoch", "blended"]
-    return Table([*head, f"held out: {experiment.kind.item}s, families"], rows) if rows else None
+    return Table(head, rows) if rows else None
 
 
 def facts(experiment: Experiment) -> Table:
     """Return what results came from: data, experiment, commands, commit, versions, machines."""
     rows = [["experiment", experiment.name()]] if experiment.name() else []
     rows.append(["data (SHA-256)", experiment.data or "–"])
-    rows += [
-        [f"training run, fold {fold}", metrics["identity"][:12]]
-        for fold, metrics in experiment.folds.items()
-        if "identity" in metrics
-    ]
     rows += [
         [stage, shlex.join([SCRIPTS[stage], *run["command"]])]
         for stage in STAGES
@@ -156,12 +128,7 @@ def facts(experiment: Experiment) -> Table:
     return Table(["", ""], rows)
 
 
-def settings(experiment: Experiment) -> tuple[Table | None, Table]:
-    """Return the settings that are no defaults of the model, with where their values come from,
-    if a stage has recorded that; and all settings."""
+def settings(experiment: Experiment) -> Table:
+    """Return all settings."""
     values = {k: str(v) for k, v in experiment.settings().items() if k != "versions"}
-    records = experiment.stages.values()
-    origins = {k: why for record in records for k, why in record.get("origins", {}).items()}
-    changed = [[key, value, origins[key]] for key, value in values.items() if key in origins]
-    every = Table(["setting", "value"], [[key, value] for key, value in values.items()])
-    return (Table(["setting", "value", "from"], changed) if changed else None), every
+    return Table(["setting", "value"], [[key, value] for key, value in values.items()])

@@ -74,7 +74,7 @@ def code_for(stage: str, settings: Settings) -> dict[str, str]:
         "preprocess": (system.preprocess,),
         "train": tuple(getattr(settings, name, "") for name in TRAINED_BY),
         "infer": (system.infer, settings.input, settings.network),
-        "ensemble": (system.ensemble, system.ranking, system.report, settings.picks),
+        "ensemble": (system.ensemble, system.ranking, system.report),
     }[stage]
     aside = NO_CODE if stage == "ensemble" else NO_RESULT
     return code_of(SCRIPTS[stage], system.cache, *filter(None, named), aside=aside)

@@ -34,12 +34,13 @@ RECORDS, MANIFEST = "stages", "manifest.json"
 TRAINED = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
 # Constants of settings that change no result: words, and tables that settings take values from.
 NO_VALUES = {
-    *("how_to_get", "graphs", "table", "fits", "implied", "picks", "evidence"),
+    *("how_to_get", "graphs", "table", "fits", "implied", "evidence"),
     *("hardware_of", "least_programs", "scatter"),
     *("cache_depends_on", "others_depend_on", "weights_depend_on"),
 }
 TAIL = 1 << 16  # bytes at the end of a parquet, which have its metadata
-IDENTITY = re.compile(rb"identity\x18\x40([0-9a-f]{64})")  # as Thrift writes it there
+HEAD = 1 << 24  # bytes at most that the metadata of tensors take, at the beginning
+IDENTITY = re.compile(rb'identity(?:\x18\x40|[\\": ]+)([0-9a-f]{64})')  # in Thrift, in JSON
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,8 @@ class Run:
             return ""
         if stage == "infer":
             return identity_in(files[0])
+        if stage == "train" and len({identity_in(file) for file in files}) > 1:
+            return ""
         metrics = next(file for file in files if file.name == "metrics.json")
         document = read_json(metrics)
         if stage == "ensemble":
@@ -269,8 +272,13 @@ class Run:
     def check_scored(self, fold: int) -> None:
         """Raise a DataError unless a fold's metrics and scores are those that this run makes."""
         (scores,) = self.files("infer", fold)
-        metrics = next(f for f in self.files("train", fold) if f.name == "metrics.json")
+        trained = {file.name: file for file in self.files("train", fold)}
+        metrics = trained.pop("metrics.json")
         self.check_trained(metrics, read_fold_metrics(metrics), fold)
+        for file in trained.values():
+            if file.exists() and identity_in(file) != self.identity("train", fold):
+                whose = "none, or that of another training"
+                raise DataError(file, "identity", whose, f"that of fold {fold}; train again")
         identity = identity_in(scores)
         if identity != self.identity("infer", fold):
             folds = [k for k in self.fold_numbers if identity == self.identity("infer", k)]
@@ -338,10 +346,17 @@ def outputs_of(cache: Path, settings: Settings) -> Path:
 
 
 def identity_in(path: Path) -> str:
-    """Return the identity in the metadata of a parquet; empty if there is none."""
+    """Return the identity that a table, tensors or a JSON document state; empty if they do not."""
     with open(path, "rb") as file:
-        file.seek(max(0, file.seek(0, 2) - TAIL))
-        identities = IDENTITY.findall(file.read())
+        match path.suffix:
+            case ".json":
+                content = file.read()
+            case ".safetensors":
+                content = file.read(min(HEAD, int.from_bytes(file.read(8), "little")))
+            case _:
+                file.seek(max(0, file.seek(0, 2) - TAIL))
+                content = file.read()
+    identities = IDENTITY.findall(content)
     return identities[-1].decode() if identities else ""
 
 

@@ -2,7 +2,7 @@
 
 Only the standard library is needed, for there may be no environment yet::
 
-    python3 -SEB -m lib.runs.make paths COLLECTION MODEL HOPS DATA ALSO SETTINGS EXPERIMENT
+    python3 -SEB -m lib.runs.make paths --collection layout-xla-default
     python3 -SEB -m lib.runs.make due --collection layout-xla-default --folds 5
 
 Each prints words that Make can take apart, or a line about a wrong value.
@@ -10,42 +10,27 @@ Each prints words that Make can take apart, or a line about a wrong value.
 
 import argparse
 import dataclasses
-import difflib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from lib import settings
-from lib.files.errors import UserError, in_one_line, one_line_errors
+from lib.files.errors import one_line_errors
 from lib.runs import code
 from lib.runs.code import SCRIPTS
 from lib.runs.identity import Run
-from lib.settings import COLLECTIONS, MODELS, Settings, settings_class, settings_for
-from lib.settings.file import read_settings
-from lib.settings.resolved import dataset_for, root_of
+from lib.settings import root_of
 
 TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 
 
-def paths(
-    collection: str, model: str, hops: str, data: str, also: str, file: str, experiment: str
-) -> None:
+def paths(*arguments: str) -> None:
     """Print the folders of results and cache below the outputs, and the usual number of folds.
 
     ``table`` is the file that stage 4 writes besides metrics and report, ``scatter`` where
-    torch-scatter adds up, and ``others`` the caches of other collections. ``results`` comes first,
-    which no line about a wrong value begins with.
+    torch-scatter adds up, and ``others`` the caches of other collections.
     """
-    try:
-        found = settings_of(collection, model, hops, data, also)
-        found = dataclasses.replace(found, experiment=experiment)
-        found.check()
-        if file:
-            read_settings(Path(file), collection, type(found))
-    except UserError as error:
-        print(in_one_line(error))
-        return
+    found = settings.resolve(settings.parser("").parse_args(arguments)).settings
     folds = min(TRAINED, found.folds_total)
     print(f"results={found.results} cache={found.cache} folds={folds} table={found.table}")
     print(f"scatter={found.scatter}")
@@ -95,55 +80,6 @@ def due_files(run: Run) -> Iterator[Path]:
     for stage, fold in run.parts():
         if not run.up_to_date(stage, fold, reads=False):
             yield from run.files(stage, fold)
-
-
-def _unknown(variable: str, value: str, known: Iterable[str]) -> UserError:
-    near = difflib.get_close_matches(value, known, n=1)
-    meant = f"; is {near[0]} meant?" if near else ""
-    return UserError(f"{variable}={value}: must be one of {' '.join(known)}{meant}")
-
-
-def settings_of(
-    collection: str, model: str = "", hops: str = "", data: str = "", also: str = ""
-) -> Settings:
-    """Return the settings that decide where results go.
-
-    A model of another kind of collections passes here: stage 1 refuses it.
-
-    Raises:
-        UserError: for an unknown collection or model, hops that graphs cannot be pruned to, or
-            other collections that cannot be learned from. It names make's variable.
-    """
-    if collection not in COLLECTIONS:
-        raise _unknown("COLLECTION", collection, COLLECTIONS)
-    fitting = MODELS[COLLECTIONS[collection]]
-    models = {name: kind for group in (*MODELS.values(), fitting) for name, kind in group.items()}
-    if model and model not in models:
-        raise _unknown("MODEL", model, models)
-    if model and model not in fitting:
-        return models[model](collection=collection)
-    dataset = dataset_for(collection, Path(data) if data else None)
-    overrides: dict[str, Any] = {"model": model} if model else {}
-    kind = settings_class(collection, model or None, dataset)
-    fields = {setting.name: setting for setting in dataclasses.fields(kind)}
-    if hops and "hops" not in fields:
-        raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")
-    if also and "also" not in fields:
-        raise UserError(f"ALSO={also}: {kind.model} learns from its own collection alone")
-    try:
-        if hops:
-            overrides["hops"] = fields["hops"].metadata["parse"](hops)
-        settings_for(collection, dataset, overrides)
-    except ValueError:
-        raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from None
-    except UserError as error:
-        if not hops:
-            raise
-        raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from error
-    try:
-        return settings_for(collection, dataset, overrides | ({"also": also} if also else {}))
-    except UserError as error:
-        raise UserError(str(error).replace(f"--also {also}", f"ALSO={also}")) from None
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,64 +13,38 @@ import torch
 from lib.files.errors import UserError
 
 OVERHEAD = 1 << 28  # of the process besides tensors, which may be allocated on top of the limit
-CACHED = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
+CACHED = re.compile(r"^inactive_file (\d+)$", re.MULTILINE)
 REFUSALS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "out of memory")
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The memory that a step is expected to take.
-
-    Attributes:
-        bytes: of activations, with those that gradients need; 0 if nobody knows.
-        what: the step, in words.
-        advice: what takes less.
-        limit: bytes that it may take; 0 for all that is free.
-    """
-
-    bytes: int
-    what: str
-    advice: str
-    limit: int = 0
-
-    def __str__(self) -> str:
-        """One line."""
-        return self.what + (f" takes about {gigabytes(self.bytes)}" if self.bytes else "")
-
-
 @contextmanager
-def memory_errors(
-    estimate: Estimate | None, device: torch.device, announced_by: str = ""
-) -> Iterator[None]:
+def memory_errors(what: str, takes_less: str, device: torch.device) -> Iterator[None]:
     """Turn a want of memory within the block into an error of one line.
 
     Linux promises memory that it does not have and then kills who uses it. So the process may
-    only take what is free now (or the estimate's limit), and is refused more.
+    only take what is free now, and is refused more.
 
     Args:
-        estimate: of what the block takes; ``None`` limits nothing.
-        device: that it is taken on.
-        announced_by: the stage that prints the estimate beforehand; none prints nothing.
+        what: the block does, in words.
+        takes_less: advice, in words; without any, nothing is limited.
+        device: that memory is taken on.
 
     Raises:
-        UserError: naming the estimate.
+        UserError: naming what was done.
     """
-    if estimate is None:
+    if not takes_less:
         yield
         return
-    allowed = estimate.limit or free_memory()
-    if announced_by and estimate.bytes:
-        print(f"{announced_by}: {estimate}, {gigabytes(allowed)} allowed", flush=True)
+    free = free_memory()
     try:
-        with _limited(allowed if device.type == "cpu" else 0):
+        with _limited(free if device.type == "cpu" else 0):
             yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not any(r in str(error) for r in REFUSALS):
             raise
-        had = f"{gigabytes(allowed)} were free"
-        if estimate.limit:
-            had = f"--memory-gigabytes allows {gigabytes(allowed)}"
-        raise UserError(f"out of memory: {estimate}, {had}; {estimate.advice}") from None
+        raise UserError(
+            f"out of memory: {what}, {gigabytes(free)} were free; {takes_less}"
+        ) from None
 
 
 def gigabytes(count: float) -> str:
@@ -103,19 +76,15 @@ def free_memory() -> int:
 
 
 def _free_in_groups(root: Path = Path("/")) -> Iterator[int]:
-    """What the control groups of this process leave free, of version 1 and of version 2."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        names = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
-        group = top / path.strip("/")
-        for folder in {top, group, *(one for one in group.parents if one.is_relative_to(top))}:
-            limit, used = (_read(folder / f"memory.{name}").strip() for name in names)
-            cached = CACHED.search(_read(folder / "memory.stat"))
-            if limit.isdecimal() and used.isdecimal():
-                yield max(1, int(limit) - int(used) + (int(cached[1]) if cached else 0))
+    """Yield what the control groups of this process leave free."""
+    groups = dict(line.split(":", 2)[1:] for line in _read(root / "proc/self/cgroup").splitlines())
+    top = root / "sys/fs/cgroup"
+    group = top / groups.get("", "/").strip("/")
+    for folder in {top, group, *(one for one in group.parents if one.is_relative_to(top))}:
+        limit, used = (_read(folder / f"memory.{name}").strip() for name in ("max", "current"))
+        cached = CACHED.search(_read(folder / "memory.stat"))
+        if limit.isdecimal() and used.isdecimal():
+            yield max(1, int(limit) - int(used) + (int(cached[1]) if cached else 0))
 
 
 def _read(path: Path) -> str:

@@ -60,4 +60,6 @@ lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUN) -m mypy
 
 clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; CONFIRM=1 if weights were trained
-	@$(ASK).clean $(OUT) $(if $(CONFIRM),--confirm)
+	$(if $(CONFIRM),,$(if $(wildcard $(OUT)/fold_*/*.safetensors),@echo >&2 \
+		'error: $(OUT): has trained weights; make clean CONFIRM=1 deletes them'; exit 2))
+	rm -rf -- $(OUT)

@@ -31,7 +31,7 @@ from lib.files.artifacts import (
     write_json,
 )
 from lib.files.errors import one_line_errors
-from lib.files.locks import only_writer
+from lib.files.locks import in_use, only_writer
 from lib.files.named import named
 from lib.files.schema import expect
 from lib.runs.code import ROOT, SCRIPTS
@@ -41,24 +41,16 @@ from lib.runs.tracking import Tracker
 from lib.settings import Resolved, Settings, described
 from lib.systems import SYSTEMS
 
+NAMED = 3  # files that a line names
 NAME_DIGITS = 6  # of an experiment that nobody has named
-RECORD = {  # the parts of one that are read
+RECORD = {  # the parts of one that the report reads
     "stage": str,
     "experiment": str,
     "seconds": float,
     "earlier_seconds?": float,
     "peak_memory_bytes": float,
-    "settings?": dict,
-    "data?": str,
-    "run?": str,
     "command?": [str],  # the flags of the run
     "commit?": str,  # of the code
-    "origins?": {str: str},  # where values of settings come from that are no defaults
-    "identity?": str,  # of the results, see lib/runs/identity.py
-    "made_from?": dict,
-    "files?": {str: [int]},  # of results, see state_of there
-    "raw?": {str: [int]},  # of stage 1: sizes_and_times of raw files
-    "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
@@ -153,8 +145,18 @@ class Stage:
             check_place(file)
         shared = self.run.cache if self.name == "preprocess" else self.files[0]
         self.locks.enter_context(only_writer(self.run.outputs, shared))
+        if self.name != "preprocess":  # no stage 1 replaces what is in use
+            for cache in (self.settings.cache, *self.settings.others.values()):
+                if (folder := self.run.outputs / cache).is_dir():
+                    self.locks.enter_context(in_use(folder))
+        whole = self.name == "preprocess"
+        what = self.settings.collection if whole else self.settings.results
+        of_fold = "" if self.fold is None else f" fold {self.fold}"
         if not self.run.up_to_date(self.name, self.fold):
             self.resolved.root()
+            if self.name == "train" and (edited := self._edited()):
+                keeps = "EXPERIMENT=name (--experiment) keeps them"
+                print(f"train: {what}{of_fold}: replaces those of other {edited}; {keeps}")
             return False
         for file in self.files:  # Make sees by their time that nothing is to be done
             if self.name != "preprocess":  # folds go by the time of the manifest
@@ -165,12 +167,19 @@ class Stage:
         elif self.name == "ensemble":
             files = state_of(self.files, self.name)
             write_json(self.path, {**self.run.record(self.name), "files": files})
-        whole = self.name == "preprocess"
-        what = self.settings.collection if whole else self.settings.results
-        of_fold = "" if self.fold is None else f" fold {self.fold}"
         where = f"{self.files[0].parent}/" if whole or len(self.files) > 1 else self.files[0]
         print(f"{self.name}: {what}{of_fold}: up to date, {where}")
         return True
+
+    def _edited(self) -> str:
+        """Return the code that was another when the results that are there were made; empty if none
+        are there or none was."""
+        made = self.run.record(self.name, self.fold).get("made_from")
+        old, new = made and made.get("code"), self.run.made_from(self.name, self.fold)["code"]
+        if not old or not self.files[0].exists():
+            return ""
+        names = sorted(name for name in old | new if old.get(name) != new.get(name))
+        return ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * bool(names[NAMED:])
 
     def begin(self, data: str) -> Tracker:
         """Begin the record, and return the W&B run; ``data`` is the cache's fingerprint."""
@@ -191,8 +200,7 @@ class Stage:
             "identity": identity,
             "made_from": made_from,
             "fold": self.fold,
-            "run": _run_id(part, settings, data, identity),
-            **self.resolved.record(),
+            "run": _run_id(part, settings, identity),
         }
         shown = {k: v for k, v in self.metadata.items() if k not in ("settings", "made_from")}
         of_fold = "" if self.fold is None else f" fold {self.fold}"
@@ -267,12 +275,10 @@ class Stage:
         write_json(self.path, self.recorded)
 
 
-def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
+def _run_id(part: str, settings: Settings, identity: str) -> str:
     """Return the run's id in W&B, where one has letters, digits and dashes."""
-    learned = {"settings": described(settings), "data": data}
-    digits = fingerprint_value({**learned, "made": identity})
     results = settings.results.replace("@", "-").replace("+", "-")
-    return f"{results}-{part.replace('_', '-')}-{digits[:12]}"
+    return f"{results}-{part.replace('_', '-')}-{identity[:12]}"
 
 
 def experiment_name(settings: Mapping[str, Any], data: str) -> str:

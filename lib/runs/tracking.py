@@ -1,8 +1,8 @@
 """Weights & Biases: a run per stage and fold, grouped by experiment.
 
 W&B decides how runs are kept: by its own settings (``wandb offline``, ``WANDB_MODE``), else online
-if it finds a key or token, else offline. A server that does not answer is waited for once a make.
-Whatever goes wrong here is one warning, and the stage goes on.
+if it finds a key or token, else offline. Whatever goes wrong here is one warning, and the stage
+goes on.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -25,16 +23,14 @@ if TYPE_CHECKING:
 
 PROJECT = "tgraph"
 TIME = "time"  # a section of seconds and the like, which are kept and not drawn
-INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
-UNREACHABLE = "unreachable"  # among the runs: which make has found the server so
-MODES = ("online", "offline", "disabled", "shared", "dryrun", "run")  # that WANDB_MODE can have
+INIT_SECONDS = 10  # how long a server that does not answer may keep a stage from starting
 # Of `wandb agent`, which hands one run's identity to whatever it starts: stages have runs each.
 OF_A_SWEEP = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
 
 
 class Tracker:
-    """A W&B run as a context manager; :meth:`start` does the same outside of one.
+    """A W&B run.
 
     Args:
         job_type: the stage: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
@@ -74,19 +70,12 @@ class Tracker:
             "dir": str(folder),
             "resume": "allow",
         }
-        self.mode = "disabled"
         self.run: Any = None  # a wandb.Run, which is imported late
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
-        mode = os.environ.get("WANDB_MODE", "")
-        if mode == "disabled":
-            return self
-        if mode and mode not in MODES:
-            expected = "must be online, offline or disabled"
-            print(f"warning: WANDB_MODE={mode}: {expected}; W&B is off", file=sys.stderr)
-            return self
-        self._attempt(self._start)
+        if os.environ.get("WANDB_MODE") != "disabled":
+            self._attempt(self._start, begins=True)
         return self
 
     def log(self, values: Mapping[str, Any], axis: str = "epoch") -> None:
@@ -96,46 +85,29 @@ class Tracker:
         The place is W&B's step too: what a killed run had logged and its successor computes
         again has a step that is taken, and is dropped.
         """
-        if self.run is not None:
-            self._attempt(self.run.log, dict(values), step=math.ceil(values[axis]))
+        step = math.ceil(values[axis])
+        self._attempt(lambda: self.run.log(dict(values), step=step))
 
     def table(self, name: str, rows: pl.DataFrame) -> None:
         """Log a table, once, at the end."""
-        if self.run is not None:
-            self._attempt(self._table, name, rows)
+        self._attempt(lambda: self.run.log({name: wandb_table(rows)}))
 
     def page(self, name: str, path: Path) -> None:
         """Log an HTML file, to be read in the dashboard."""
-        if self.run is not None:
-            self._attempt(self._page, name, path)
+        self._attempt(lambda: self.run.log({name: wandb_page(path)}))
 
     def artifact(self, name: str, kind: str, *paths: Path) -> None:
-        """Keep files with the run, as an artifact of its own name, where W&B's names have
-        letters, digits, dots and dashes only."""
-        if self.run is not None:
-            self._attempt(self._artifact, name, kind, paths)
+        """Keep files with the run, as an artifact of its own name."""
+        self._attempt(lambda: self.run.log_artifact(wandb_artifact(name, kind, paths)))
 
     def summarize(self, values: Mapping[str, Any]) -> None:
         """Set the run's final numbers."""
-        if self.run is not None:
-            self._attempt(self.run.summary.update, dict(values))
+        self._attempt(lambda: self.run.summary.update(dict(values)))
 
     def finish(self, failed: bool = False) -> None:
         """End the run."""
-        if self.run is not None:
-            self._attempt(self.run.finish, exit_code=int(failed))
-            self.run = None
-
-    def __enter__(self) -> Tracker:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.finish(kind is not None)
+        self._attempt(lambda: self.run.finish(exit_code=int(failed)))
+        self.run = None
 
     def _start(self) -> None:
         folder = Path(self.arguments["dir"])
@@ -144,32 +116,13 @@ class Tracker:
         # user's home, which may be full or read-only.
         for name, part in {"DATA": "staging", "CACHE": "cache"}.items():
             os.environ.setdefault(f"WANDB_{name}_DIR", str((folder / "wandb" / part).resolve()))
-        if sweep := os.environ.get("WANDB_SWEEP_ID"):
-            self.arguments["tags"].append(f"sweep-{sweep}")
         for name in OF_A_SWEEP:
             os.environ.pop(name, None)
-        self.mode, why = mode_of_runs()
-        if self.mode == "online" and self._is_unreachable():
-            self.mode, why = "offline", "its server did not answer"
-        if self.mode == "disabled":
-            return
-        if self.mode == "offline" and self.announces:
-            print(f"W&B: offline, {why}; `make wandb-sync` uploads the runs in {folder}/wandb")
-        try:
-            self.run = self._init()
-        except Exception as error:
-            if self.mode != "online":
-                raise
-            self.run = self._init_otherwise(error)
-        self.run.define_metric("epoch", hidden=True)
-        for section in ("train", "validation", TIME):
-            self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
-        for name, best in self.bests.items():
-            self.run.define_metric(name, step_metric="epoch", summary=best)
-
-    def _init(self) -> wandb.Run:
         import wandb  # late: it takes a second, and nothing when tracking is off
 
+        mode = mode_of_runs()
+        if mode == "offline" and self.announces:
+            print(f"W&B: offline; `make wandb-sync` uploads the runs in {folder}/wandb")
         quiet = wandb.Settings(
             silent=True,
             console="off",
@@ -178,64 +131,39 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        return wandb.init(mode=self.mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
+        self.run = wandb.init(mode=mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
+        self.run.define_metric("epoch", hidden=True)
+        for section in ("train", "validation", TIME):
+            self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
+        for name, best in self.bests.items():
+            self.run.define_metric(name, step_metric="epoch", summary=best)
 
-    def _is_unreachable(self) -> bool:
-        """Return whether a stage of the same make has waited for the server before."""
-        make, note = (
-            os.environ.get("TGRAPH_MAKE"),
-            Path(self.arguments["dir"], "wandb", UNREACHABLE),
-        )
-        return bool(make) and note.is_file() and note.read_text() == make
-
-    def _init_otherwise(self, error: Exception) -> wandb.Run:
-        """Begin the run under another id if its own was deleted; else keep it on disk.
-
-        A server that does not answer is not asked again by the make's other stages.
-        """
-        import wandb
-
-        wandb.teardown()  # or the run's id would be in use
-        if "previously created and deleted" in str(error):
-            self.arguments["id"] += f"-{secrets.token_hex(2)}"
-            return self._init()
-        self.mode, folder = "offline", Path(self.arguments["dir"], "wandb")
-        refused = re.search(r"\b40[13]\b|permission denied|unauthori[sz]ed", str(error), re.I)
-        what = "does not accept the key" if refused else "does not answer"
-        if not refused:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
-        where = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
-        print(f"warning: W&B {what}, {where}", file=sys.stderr)
-        return self._init()
-
-    def _table(self, name: str, rows: pl.DataFrame) -> None:
-        self.run.log({name: wandb_table(rows)})
-
-    def _page(self, name: str, path: Path) -> None:
-        import wandb
-
-        self.run.log({name: wandb.Html(path.read_text("utf-8"), inject=False)})
-
-    def _artifact(self, name: str, kind: str, paths: Sequence[Path]) -> None:
-        import wandb
-
-        artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", name, flags=re.ASCII), type=kind)
-        for path in paths:
-            artifact.add_file(str(path))
-        self.run.log_artifact(artifact)
-
-    def _attempt(self, action: Callable[..., object], *args: object, **keywords: object) -> None:
+    def _attempt(self, action: Callable[[], object], begins: bool = False) -> None:
+        if self.run is None and not begins:
+            return
         try:
-            action(*args, **keywords)
+            action()
         except Exception as error:
             self.run = None
-            warning = f"warning: W&B is off for the rest of this stage: {_first_line(error)}"
-            print(warning, file=sys.stderr)
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            print(f"warning: W&B is off for the rest of this stage: {said}", file=sys.stderr)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def wandb_page(path: Path) -> wandb.Html:
+    """Return an HTML file for W&B, as it is."""
+    import wandb
+
+    return wandb.Html(path.read_text("utf-8"), inject=False)
+
+
+def wandb_artifact(name: str, kind: str, paths: Sequence[Path]) -> wandb.Artifact:
+    """Return files for W&B, whose names have letters, digits, dots and dashes only."""
+    import wandb
+
+    artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", name, flags=re.ASCII), type=kind)
+    for path in paths:
+        artifact.add_file(str(path))
+    return artifact
 
 
 def wandb_table(rows: pl.DataFrame) -> wandb.Table:
@@ -247,13 +175,10 @@ def wandb_table(rows: pl.DataFrame) -> wandb.Table:
     import wandb
 
     finite = rows.with_columns(pl.when(cs.float().is_finite()).then(cs.float()))
-    kinds = [_kind(kind) for kind in rows.dtypes]
+    kinds = [
+        float if kind.is_numeric() else bool if kind == pl.Boolean else str for kind in rows.dtypes
+    ]
     return wandb.Table(columns=rows.columns, data=finite.rows(), dtype=kinds)
-
-
-def _kind(kind: pl.DataType) -> type:
-    """Return W&B's type of a column."""
-    return float if kind.is_numeric() else bool if kind == pl.Boolean else str
 
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,25 +198,17 @@ def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
     return point
 
 
-def mode_of_runs() -> tuple[str, str]:
-    """Return how W&B keeps runs, ``online``, ``offline`` or ``disabled``, and why."""
+def mode_of_runs() -> str:
+    """Return how W&B keeps runs: as its settings say, or else online if it finds a key or token
+    for its server, wherever it looks for one."""
     import wandb  # late: it takes a second
+    from wandb.sdk.lib import wbauth
 
     if os.environ.get("WANDB_MODE") == "":
         del os.environ["WANDB_MODE"]  # which W&B refuses
     settings = wandb.setup().settings
     if settings.mode != "online" or "WANDB_MODE" in os.environ:
-        return settings.mode, "as W&B's settings say"
-    if has_key():
-        return "online", "W&B has a key"
-    return "offline", f"no key for {settings.base_url} (`wandb login` saves one)"
-
-
-def has_key() -> bool:
-    """Return whether W&B finds a key or token for its server, wherever it looks for one."""
-    import wandb
-    from wandb.sdk.lib import wbauth
-
-    host = wandb.setup().settings.base_url
-    find = wbauth.authenticate_session
-    return find(host=host, source="tgraph", prompt=False, update_session=False) is not None
+        return settings.mode
+    find, host = wbauth.authenticate_session, settings.base_url
+    key = find(host=host, source="tgraph", prompt=False, update_session=False)
+    return "offline" if key is None else "online"

@@ -3,7 +3,7 @@
 python3 -SEB -m lib.runs.variables check "GOALS" "GIVEN NAMES" NAME=VALUE ...
     ``cores=2``, how many this process may use, or a line about what is no good
 python3 -SEB -m lib.runs.variables every DATA MODEL
-    collections that have data; ``:own`` after those that have not this model
+    collections that have data; after each the variables that its model does not read, emptied
 python3 -SEB -m lib.runs.variables help OUT
     targets and variables, for people
 """
@@ -16,6 +16,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be impo
     sys.exit()
 
 # isort: split
+import dataclasses
 import difflib
 import math
 import os
@@ -31,7 +32,7 @@ PATH = re.compile(r"(?![-+@])[^\s\x00-\x1f!\"#$%&'()*:;<=>?\[\\\]^`{|}~]+")
 NUMBER, WORD, NAME = re.compile("[1-9][0-9]{0,3}"), re.compile("[\\w.,+-]+", re.A), "[\\w.-]+"
 SIZE = "[\\w.+-]+=[1-9][0-9]{0,5}"  # of a dimension
 CHECKS = {
-    PATH: ("OUTPUTS VENV DATA DATABASE SETTINGS", "a path of letters, digits and _ . / , + - @"),
+    PATH: ("OUTPUTS VENV DATA SETTINGS", "a path of letters, digits and _ . / , + - @"),
     NUMBER: ("FOLDS JOBS ROUNDS TRIALS BATCH TOP MEASURE", "a whole number from 1 to 9999"),
     re.compile("1|yes"): ("KEEP_GOING PARTIAL CONFIRM", "1; leave it out for no"),
     re.compile("layouts|programs"): ("KIND", "layouts or programs"),
@@ -49,19 +50,6 @@ PATH_FLAGS = (  # of ARGS, which have a variable: make and the stage must expect
     *("also", "collection", "data", "experiment", "fold", "folds", "hops"),
     *("keep-going", "model", "outputs", "settings"),
 )
-VARIABLES = """
-  COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
-  MODEL=tgraph                     another network than the default (docs/explanation/networks.md)
-  FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
-  EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning
-  ALSO=all                         other layout collections to learn from, between commas; none
-  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
-  EXPERIMENT=name                  results in a folder of their own, with +name
-  SETTINGS=file  ARGS="--x 1"      settings of a TOML file, or as flags (docs/reference/settings.md)
-  ON="srun -c2 --gres=gpu:1"       before every stage's command, on a cluster
-  KEEP_GOING=1                     stage 1 leaves bad files out and says so
-  WANDB_MODE=disabled  NO_COLOR=1  no W&B; no colour
-All of them: docs/reference/make.md"""
 
 
 def check(goals: str, given: str, *values: str) -> str:
@@ -137,30 +125,20 @@ def targets_of() -> Iterator[tuple[str, str]]:
                 yield found[1], found[2]
 
 
-def cores(group: Path | None = None, legacy: Path | None = None) -> int:
+def cores(group: Path | None = None) -> int:
     """Return how many cores this process may use: by affinity, and by quotas of control groups.
 
     Args:
-        group: the innermost group of version 2 that this process is in.
-        legacy: likewise of version 1.
+        group: the innermost that this process is in.
     """
     groups = dict(line.split(":", 2)[1:] for line in _read("/proc/self/cgroup").splitlines())
-    here = Path("/sys/fs/cgroup")
-    group = group or here / groups.get("", "/")[1:]
-    own = next((path for names, path in groups.items() if "cpu" in names.split(",")), "/")
-    legacy = legacy or here / "cpu" / own[1:]
+    group = group or Path("/sys/fs/cgroup", groups.get("", "/")[1:])
     shares = [len(os.sched_getaffinity(0))]
     for folder in (group, *group.parents):
-        shares.append(_share(*_read(folder / "cpu.max").split()[:2]))
-    for folder in (legacy, *legacy.parents):
-        quota = (_read(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period"))
-        shares.append(_share(*quota))
-    return min(share for share in shares if share)
-
-
-def _share(quota: str = "max", period: str = "") -> int:
-    """Cores of a quota, rounded up; 0 if there is none."""
-    return math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else 0
+        quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
+        if quota.isdigit() and period.isdigit():
+            shares.append(math.ceil(int(quota) / int(period)))
+    return min(shares)
 
 
 def _read(path: Path | str) -> str:
@@ -170,18 +148,30 @@ def _read(path: Path | str) -> str:
         return ""
 
 
-def every(data: str, model: str) -> str:
-    """Return the collections that have data; ``:own`` after one whose kind has not the model."""
-    from lib.settings import COLLECTIONS, MODELS  # late, for a check needs neither
-    from lib.settings.resolved import place_of
+OF_SOME_MODELS = {"EPOCHS": "epochs", "TTA": "permutations", "HOPS": "hops", "ALSO": "also"}
 
-    there = [name for name in COLLECTIONS if place_of(name, Path(data) if data else None)]
-    own = [":own" if model and model not in MODELS[COLLECTIONS[name]] else "" for name in there]
-    return " ".join(map("".join, zip(there, own, strict=True)))
+
+def every(data: str, model: str) -> str:
+    """Return the collections that have data, such as ``tile-xla:MODEL=,TTA=``: with what empties
+    the variables that the collection's model does not read."""
+    from lib.settings import COLLECTIONS, MODELS, settings_class  # late, for a check needs neither
+    from lib.settings.resolved import place_of
+    from lib.tpugraphs.dataset import read_dataset
+
+    found = []
+    for name in COLLECTIONS:
+        if place := place_of(name, Path(data) if data else None):
+            named = model if model in MODELS[COLLECTIONS[name]] else None
+            kind = settings_class(name, named, read_dataset(place[0]))
+            fields = {field.name for field in dataclasses.fields(kind)}
+            unread = [v for v, field in OF_SOME_MODELS.items() if field not in fields]
+            unread += ["MODEL"] if model and not named else []
+            found.append(f"{name}:{','.join(f'{variable}=' for variable in unread)}")
+    return " ".join(found)
 
 
 def help(out: str) -> str:
-    """Return the targets and the variables that matter most."""
+    """Return the targets, and the variables of docs/reference/make.md."""
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR")
     bold, end = ("", "") if plain else ("\033[1m", "\033[0m")
     lines = [
@@ -189,10 +179,14 @@ def help(out: str) -> str:
     ]
     for name, text in targets_of():
         lines.append(f"\n{bold}{text}{end}" if name == "##@" else f"  {name:<12} {text}")
-    return "\n".join([*lines, f"\n{bold}variables{end}{VARIABLES}"])
+    page = _read(ROOT / "docs/reference/make.md").replace("`", "")
+    page = re.sub(r" \(\[\w+\]\(.*?\)\)", "", page)  # links alone
+    page = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", page)  # and words that are links
+    rows = re.findall(r"^\| ([A-Z_]+=.*?) \| (.*) \|$", page, re.MULTILINE)
+    shown = [f"  {name:<32} {meaning}" for name, meaning in rows]
+    return "\n".join([*lines, f"\n{bold}variables{end}", *shown])
 
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
-    said = commands[sys.argv[1]](*sys.argv[2:])
-    sys.stdout.buffer.write(said.encode(errors="backslashreplace") + b"\n")
+    print(commands[sys.argv[1]](*sys.argv[2:]), flush=True)

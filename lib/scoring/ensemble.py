@@ -24,7 +24,9 @@ class Ensemble:
     """The parts of stage 4, which makes results of the folds' scores.
 
     Attributes:
-        read: (folder, cache, settings, number of folds or None) -> what the folds left.
+        read: (folder, cache, settings, number of folds or None) -> of each fold its score in
+            validation, and ``split, graph, config, score``, by number.
+        order: (blended scores, cache) -> the same with a column ``place``, where they are an order.
         table: (blended scores, cache, settings) -> what writes the table of results, and what
             that table has, in words.
         evaluate: (blended scores, cache, measurements of the data root, settings) -> sections.
@@ -32,6 +34,7 @@ class Ensemble:
     """
 
     read: Callable[[Path, Cache, Any, int | None], Folds]
+    order: Callable[[pl.DataFrame, Cache], pl.DataFrame]
     table: Callable[[Blended, Cache, Settings], tuple[Write, str]]
     evaluate: Callable[[Blended, Cache, pl.DataFrame | None, Settings], dict[str, dict[str, Any]]]
     summary: Callable[[dict[str, dict[str, Any]], str], str]

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
+from lib.ranking.blending import places_of
 from lib.ranking.measures import Measures, measures_of
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
@@ -33,6 +34,16 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
     return by_graph
 
 
+def ordered(scores: pl.DataFrame, cache: Cache) -> pl.DataFrame:
+    """Return blended scores with each configuration's ``place`` among those of its graph, from 0
+    on, see :func:`lib.ranking.blending.places_of`; sorted by graph and configuration."""
+    parts = [scores.clear().with_columns(place=pl.lit(0, pl.Int64))]
+    for (name,), part in scores.sort("graph", "config").partition_by("graph", as_dict=True).items():
+        places = places_of(part["score"].to_numpy(), cache.graph(name).layouts_set)
+        parts.append(part.with_columns(place=places))
+    return pl.concat(parts)
+
+
 def evaluate_all(
     blended: Mapping[str, pl.DataFrame],
     cache: Cache,
@@ -54,7 +65,8 @@ def evaluate(
     """Metrics of each graph and their means.
 
     Args:
-        scores: ``graph, config, score`` with every configuration of each graph in it.
+        scores: ``graph, config, place`` with every configuration of each graph in it: metrics are
+            those of the order that is submitted.
         cache: for the baseline.
         truth: runtimes; graphs that it knows none of are left out.
         ceiling: by graph, may be empty.
@@ -65,7 +77,7 @@ def evaluate(
         ``ceiling``; empty without truth. Graphs that cannot be ranked are named in ``left_out``.
     """
     graphs, left_out = {}, []
-    for name, graph_scores in sorted(column_by_graph(scores, "score").items()):
+    for name, places in sorted(column_by_graph(scores, "place").items()):
         runtimes = truth.runtimes(name)
         if runtimes is None:
             continue
@@ -73,7 +85,7 @@ def evaluate(
             left_out.append(name)
             continue
         graph = cache.graph(name)
-        graphs[name] = kind.measure(graph_scores.to_numpy(), runtimes, graph)
+        graphs[name] = kind.measure(places.to_numpy(), runtimes, graph)
         agree = ceiling.get(name, repeated_ceiling(getattr(graph, "repeats", ())))
         if agree is not None:
             graphs[name][kind.ceiling.key] = agree
@@ -105,6 +117,7 @@ def submission(blended: Blended, cache: Cache, settings: Settings) -> tuple[Writ
 
 ENSEMBLE = Ensemble(
     read=read_folds,
+    order=ordered,
     table=submission,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(
         blended,

@@ -10,11 +10,9 @@ import polars as pl
 from lib import settings
 from lib.cache.format import TABLE
 from lib.cache.reader import original_configurations, read_table
-from lib.files.errors import DataError
 from lib.settings.resolved import place_of
 from lib.tpugraphs.dataset import folder_of
-from lib.tpugraphs.labels import count_configurations
-from lib.tpugraphs.npz import stem
+from lib.tpugraphs.labels import read_runtimes
 from lib.tpugraphs.roots import DataRoot
 
 # Graphs of the official test splits; 894 together.
@@ -69,24 +67,21 @@ def data_root(name: str, data: Path | None) -> DataRoot | None:
 def find_collection(
     name: str, outputs: Path, data: Path | None, model: str | None = None, experiment: str = ""
 ) -> Collection:
-    """Return what the test split of a collection has, from its cache or else from its raw files.
+    """Return what the test split of a collection has, by its raw files or else by its cache.
 
-    ``model`` names whose submission is meant, where its kind has that model, and ``experiment``
-    of which experiment.
-
-    Raises:
-        DataError: if the cache and the raw test split have different graphs.
+    ``model`` names whose submission is meant, where its kind has that model; it is the data's
+    default if none is named. ``experiment`` names of which experiment.
     """
     root, models = data_root(name, data), settings.MODELS[settings.COLLECTIONS[name]]
     files = root.files(folder_of(name), "test") if root else []
-    own = settings.settings_class(name, model if model in models else None)(collection=name)
-    table = outputs / own.cache / TABLE
-    if table.exists():
-        rows = read_table(table.parent)
+    named = model if model in models else None
+    own = settings.settings_class(name, named, root.dataset if root else None)(collection=name)
+    tiles = name.startswith("tile")
+    known = [one for path in files for one in read_runtimes(path, tiles).items()]
+    counts = {graph: len(runtimes) for graph, runtimes in known}
+    if not files and (outputs / own.cache / TABLE).exists():
+        rows = read_table(outputs / own.cache)
         counts = original_configurations(rows.filter(pl.col("split") == "test"))
-        _check_same_graphs(table, counts, files)
-    else:
-        counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
     file = outputs / replace(own, experiment=experiment).results / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 
@@ -97,17 +92,3 @@ def submission_of(outputs: Path, model: str | None, experiment: str) -> Path:
     plain = [next(iter(models)) for models in settings.MODELS.values()]
     suffix = f"@{model}" if model and model not in plain else ""
     return outputs / f"submission{suffix}{f'+{experiment}' if experiment else ''}.csv"
-
-
-def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -> None:
-    """A graph that stage 1 left out, or that came later, would be missed by everybody.
-
-    (A protobuf of several kernels does not have their names in its own, so it is not compared.)
-    """
-    if any(path.suffix != ".npz" for path in files):
-        return
-    lost = sorted({stem(path) for path in files} - set(counts))
-    if lost:
-        actual = f"no {lost[0]}" + (f" and {len(lost) - 1} more" if lost[1:] else "")
-        then = "every raw file; run 01_preprocess.py again, or remove files that it has left out"
-        raise DataError(table, "test split", actual, then)

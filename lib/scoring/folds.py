@@ -1,9 +1,8 @@
-"""Scores and validation of each fold, and the choice of the folds that are blended."""
+"""Scores and validation of each fold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -13,39 +12,17 @@ from lib.files.errors import DataError, UserError
 from lib.files.results import AGAIN, read_fold_metrics
 from lib.files.schema import expect
 from lib.files.scores import check_graphs, mean_scores, read_score_rows
-from lib.ranking.blending import blend_frames, choose_folds
 from lib.ranking.folds import fold_number, splits_of_fold
 from lib.settings import Settings
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
 
 
-@dataclass(frozen=True)
-class Folds:
-    """The folds of a collection.
-
-    Attributes:
-        validation: score of each fold, by fold.
-        best: the folds that are blended, best first.
-        scores: of each fold, see :func:`read_scores`.
-        method: how scores are blended, a key of :data:`lib.ranking.blending.METHODS`.
-    """
-
-    validation: dict[int, float]
-    best: list[int]
-    scores: dict[int, pl.DataFrame]
-    method: str
-
-    def blended(self, split: str) -> pl.DataFrame:
-        """``graph, config, score, variance`` of a split: of the best folds, but for ``valid``,
-        where each fold has graphs of its own."""
-        folds = list(self.scores) if split == "valid" else self.best
-        frames = [self.scores[fold].filter(pl.col("split") == split) for fold in folds]
-        return blend_frames(frames, self.method)
+Folds = tuple[dict[int, float], dict[int, pl.DataFrame]]  # validation and scores, by fold
 
 
 def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None) -> Folds:
-    """Read what the folds left, and choose the best of them.
+    """Read what the folds left: the validation score of each, and its scores.
 
     Args:
         folder: of the collection's results.
@@ -77,9 +54,7 @@ def folds_read_by(
         fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
         for fold in files
     }
-    scores = {fold: read(fold, path) for fold, path in files.items()}
-    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
-    return Folds(validation, best, scores, settings.blending)
+    return validation, {fold: read(fold, path) for fold, path in files.items()}
 
 
 def fold_files(folder: Path, count: int | None) -> dict[int, Path]:

@@ -13,7 +13,6 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.files.named import named
 from lib.files.terminal import table
-from lib.runs.tracking import Tracker
 from lib.settings import Settings
 from lib.systems import SYSTEMS
 
@@ -42,11 +41,6 @@ def infer_of(settings: Settings) -> Infer:
     return named(SYSTEMS[settings.kind].infer)
 
 
-def split_counts(scores: pl.DataFrame, counts: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """Return a row a split: counts by heading."""
-    return scores.group_by("split", maintain_order=True).agg(**counts)
-
-
 def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]) -> str:
     """Return counts of each split as aligned text, and the rate over all.
 
@@ -55,18 +49,7 @@ def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.
         seconds: that scoring took.
         counts: see :class:`Infer`.
     """
-    rows = [
-        [row["split"], *(f"{row[name]:,}" for name in counts)]
-        for row in split_counts(scores, counts).iter_rows(named=True)
-    ]
+    of_splits = scores.group_by("split", maintain_order=True).agg(**counts)
+    rows = [[name, *(f"{count:,}" for count in own)] for name, *own in of_splits.iter_rows()]
     rate = f"{len(scores) / max(seconds, 1e-9):,.0f} scores a second"
     return table(rows, ["", *counts]) + f"\n{rate}"
-
-
-def log_splits(
-    tracker: Tracker, scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]
-) -> None:
-    """Log the same to W&B, as a table and final numbers."""
-    tracker.table("splits", split_counts(scores, counts))
-    rate = len(scores) / max(seconds, 1e-9)
-    tracker.summarize({"scores": len(scores), "scores_per_second": rate})

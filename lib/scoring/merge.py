@@ -3,12 +3,12 @@
 Reads   <outputs>/<collection>/submission.csv and cache/graphs.parquet, or the raw test split
 Writes  <outputs>/submission[@<model>][+<experiment>].csv
 
-Everything is checked before a byte is written: the IDs against the test split (or against
-Kaggle's sample), no ID twice, every layout entry a permutation of all configurations of its graph,
-every tile entry five distinct configurations, fewer only if the kernel has fewer. For official data
-(in data/tpugraphs, or with --official) the test split itself must be the official one.
+Everything is checked before a byte is written: the IDs against the test split, no ID twice, every
+layout entry a permutation of all configurations of its graph, every tile entry five distinct
+configurations, fewer only if the kernel has fewer. For official data (in data/tpugraphs, or with
+--official) the test split itself must be the official one.
 
-    python -m lib.scoring.merge [--partial] [--sample sample_submission.csv]
+    python -m lib.scoring.merge [--partial]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lib.scoring.expected import (
     identifiers,
     submission_of,
 )
-from lib.scoring.submission import check_entry, read_entries, read_ids, write_submission
+from lib.scoring.submission import check_entry, read_entries, write_submission
 from lib.settings.resolved import DOWNLOADED
 from lib.settings.tables import model_names
 
@@ -42,14 +42,11 @@ class Merged:
     missing: list[str]
 
 
-def merge(
-    collections: Iterable[Collection], sample: list[str] | None = None, official: bool = False
-) -> Merged:
+def merge(collections: Iterable[Collection], official: bool = False) -> Merged:
     """Put the collections' entries together.
 
     Args:
         collections: all that a submission is made of.
-        sample: the IDs to have, in this order; ``None`` for those of the test splits.
         official: whether the test splits must have as many graphs as the official ones.
 
     Raises:
@@ -75,7 +72,7 @@ def merge(
                 raise DataError(part.file, "ID", name, f"a graph of the test split of {part.name}")
             check_entry(part.file, name, order, counts[name])
         entries |= named
-        ids = list(part.ids) if sample is None else [n for n in sample if _belongs(n, part)]
+        ids = list(part.ids)
         absent = [name for name in ids if name not in named]
         if not part.file.exists():
             size = f"{len(ids)} rows" if ids else "all of it: no data"
@@ -86,21 +83,7 @@ def merge(
         whole = OFFICIAL_TEST.get(part.name, len(ids))
         if official and part.file.exists() and len(ids) != whole:
             missing.append(f"{part.name}: {len(ids)} of {whole} official test graphs")
-    if sample is None:
-        return Merged(entries, missing)
-    surplus = sorted(set(entries) - set(sample))
-    if surplus:
-        raise DataError("submissions", surplus[0], f"{len(surplus)} IDs", "only IDs of the sample")
-    return Merged({name: entries[name] for name in sample if name in entries}, missing)
-
-
-def check_sample(path: Path) -> list[str]:
-    """The IDs of Kaggle's sample; :class:`DataError` if one is of no collection known here."""
-    ids, prefixes = read_ids(path), set(identifiers().values())
-    for name in ids:
-        if name.rpartition(":")[0] not in prefixes:
-            raise DataError(path, "ID", name, f"one of {', '.join(sorted(prefixes))}, and a graph")
-    return ids
+    return Merged(entries, missing)
 
 
 def _belongs(name: str, part: Collection) -> bool:
@@ -112,13 +95,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Parser(description="Merge the collections' submissions into the one for Kaggle.")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
     parser.add_argument("--partial", action="store_true", help="write what there is")
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
     parser.add_argument("--model", choices=model_names(), help="whose, of kinds that have it")
     parser.add_argument("--experiment", default="", help="of which, if it has a name")
     args = parser.parse_args(arguments)
-    sample = check_sample(args.sample) if args.sample else None
     collections = [
         find_collection(name, args.outputs, args.data, args.model, args.experiment)
         for name in identifiers()
@@ -126,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     downloaded = DOWNLOADED.resolve()
     there = [part.root.path.resolve() for part in collections if part.root and part.file.exists()]
     official = args.official or downloaded in there
-    merged = merge(collections, sample, official and not sample)
+    merged = merge(collections, official)
     missing = "missing: " + "; ".join(merged.missing) if merged.missing else ""
     if missing and not args.partial:
         raise UserError(f"{missing}; --partial (PARTIAL=1) writes what there is")
@@ -138,11 +119,10 @@ def main(arguments: list[str] | None = None) -> None:
     write_submission(path, [(name, ";".join(map(str, order.tolist()))) for name, order in entries])
     if missing:
         print(missing)
-    total = len(sample) if sample else OFFICIAL_TOTAL
-    of = f" of {total} ({'the sample' if sample else 'the official test split'})"
+    of = f" of {OFFICIAL_TOTAL} (the official test split)" if official else ""
     parts = sum(any(_belongs(name, part) for name in merged.entries) for part in collections)
     print(
-        f"submission: {len(merged.entries)} rows{of if official or sample else ''}, "
+        f"submission: {len(merged.entries)} rows{of}, "
         f"{parts} of {len(OFFICIAL_TEST)} collections; wrote {path}"
     )
 

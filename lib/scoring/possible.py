@@ -15,7 +15,6 @@ from lib.files.errors import DataError
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, opcode_name
 from lib.tpugraphs.program import TENSOR_DIMS, Program, layouts, written
 
-CELLS = 1 << 16  # sites of configurations that are looked at at a time
 ANY = range(TENSOR_DIMS + 1)  # the ranks of a tensor without elements, whose features hide some
 
 
@@ -27,23 +26,26 @@ def check_layouts(path: Path, program: Program, hardware: str) -> None:
         program: with them.
         hardware: of a ``tpu``, a layout may name the minor-most dimensions of a tensor alone.
     """
-    graph, ranks = program.graph, _ranks(program)
-    parts, cells = hardware == "tpu", (len(ranks), len(ROLES))
-    limits = np.array([[_limits(tensor, parts) for tensor in site] for site in ranks], np.int64)
-    limits = limits.reshape(*cells, len(ANY))
-    rows = max(1, CELLS // max(1, len(ranks)))
-    sites, roles = np.ogrid[: len(ranks), : len(ROLES)]
-    for start in range(0, len(graph.node_config_feat), rows):
-        chunk = graph.node_config_feat[start : start + rows]
-        digits = chunk.reshape(len(chunk), *cells, TENSOR_DIMS).astype(np.int64)
-        named = digits >= 0
-        count, bits = named.sum(-1), (named << np.maximum(digits, 0)).sum(-1)
-        leading = (named == (np.arange(TENSOR_DIMS) < count[..., None])).all(-1)
-        distinct = np.bitwise_count(bits) == count  # a sum of n powers of 2 has n bits only so
-        bad = np.argwhere(~(leading & distinct & (bits < limits[sites, roles, count])))
-        if len(bad):
-            config, site, role = bad[0].tolist()
-            raise _error(path, program, start + config, site, role, ranks[site][role], hardware)
+    features = program.graph.node_config_feat
+    ranks = _ranks(program)
+    digits = features.reshape(len(features), len(ranks), len(ROLES), TENSOR_DIMS)
+    for site, of_roles in enumerate(ranks):
+        for role, own in enumerate(of_roles):
+            possible = _possible(digits[:, site, role], own, hardware == "tpu")
+            if not possible.all():
+                config = int(np.argmin(possible))
+                raise _error(path, program, config, site, role, own, hardware)
+
+
+def _possible(layouts: np.ndarray, ranks: list[int], parts: bool) -> np.ndarray:
+    """Return which of some layouts, (c, 6) dimensions, a tensor of such ranks can have, (c,)."""
+    named = layouts >= 0
+    count, largest = named.sum(1), layouts.max(1)
+    leading = (named == (np.arange(TENSOR_DIMS) < count[:, None])).all(1)
+    ordered = np.sort(layouts, axis=1)
+    distinct = ((np.diff(ordered, axis=1) > 0) | (ordered[:, 1:] < 0)).all(1)
+    fits = largest < max(ranks, default=0) if parts else np.isin(count, ranks) & (largest < count)
+    return leading & distinct & (fits | (count == 0))
 
 
 def tensors_of(program: Program) -> TensorGraph:
@@ -76,14 +78,6 @@ def _ranks(program: Program) -> list[list[list[int]]]:
 
 def _ranks_of(tensors: TensorGraph, node: int) -> range | list[int]:
     return [tensors.rank(node)] if tensors.bytes[node] else ANY
-
-
-def _limits(ranks: list[int], parts: bool) -> list[int]:
-    """By how many dimensions a layout names: above the sum of their powers of 2; 0 for none."""
-    most = max(ranks, default=0)
-    of_parts = [1 << most if count <= most else 0 for count in ANY]
-    of_all = [1 << count if count in ranks else 0 for count in ANY]
-    return [1, *(of_parts if parts else of_all)[1:]]
 
 
 def _error(

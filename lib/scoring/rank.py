@@ -24,8 +24,10 @@ import torch
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib import settings
+from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.terminal import printable
+from lib.ranking.blending import places_of
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
@@ -46,7 +48,6 @@ from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
-DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
     "mean": "in the networks' own unit",
     "standardized": "in standard deviations among them",
@@ -68,8 +69,8 @@ class Ranking:
     scores: np.ndarray
 
     def best(self, count: int) -> list[int]:
-        """The ``count`` configurations of lowest score; ties by position."""
-        return np.argsort(self.scores, kind="stable")[:count].tolist()
+        """The first ``count`` configurations of the order that a submission has."""
+        return np.argsort(places_of(self.scores, self.layouts_set))[:count].tolist()
 
     def shown(self, count: int, timings: Timings | None = None) -> list[int]:
         """Return the ``count`` configurations to show: those that ran by their time, and after
@@ -80,7 +81,7 @@ class Ranking:
     @property
     def ranks(self) -> np.ndarray:
         """(c,) from 1 on; scores that are printed alike share a rank."""
-        rounded = np.round(self.scores, DIGITS)
+        rounded = np.round(self.scores, self.ensemble.settings.score_digits)
         _, place, counts = np.unique(rounded, return_inverse=True, return_counts=True)
         return (np.cumsum(counts) - counts + 1)[place]
 
@@ -89,9 +90,16 @@ class Ranking:
         """The configuration that leaves every layout to the compiler, if there is one."""
         if isinstance(self.program.graph, TileKernel):
             return None
-        features = self.program.graph.node_config_feat
-        (rows,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
+        (rows,) = np.nonzero(self.layouts_set == 0)
         return int(rows[0]) if len(rows) else None
+
+    @property
+    def layouts_set(self) -> np.ndarray:
+        """(c,) how many layouts each configuration sets; a tile size sets none."""
+        if isinstance(self.program.graph, TileKernel):
+            return np.zeros(len(self.scores), np.int64)
+        features = self.program.graph.node_config_feat  # (c, k, 18)
+        return (features[..., :: features.shape[-1] // len(TENSORS)] >= 0).sum(axis=(1, 2))
 
 
 def rank_programs(
@@ -207,6 +215,7 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         "folds": list(ensemble.networks),
         "configurations": len(ranking.scores),
         "unit": UNITS[ensemble.settings.blending],
+        "sites_in_loops": ranking.program.sites_in_loops,  # that count once
         "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
         **(whole or {}),
         "top": top,
@@ -223,13 +232,15 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     """Return the best configurations for people: a line for each site that they constrain, or of
     tile bounds. Those that were timed come first, fastest first."""
     lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
-    for config in ranking.shown(count, timings):
+    digits, shown = ranking.ensemble.settings.score_digits, ranking.shown(count, timings)
+    for config in shown:
         runtime = int(ranking.program.graph.config_runtime[config])
-        text = f"score {ranking.scores[config]:.{DIGITS}f}"
+        text = f"score {ranking.scores[config]:.{digits}f}"
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
         text += f", {timings.words(config)}" if timings and config in timings.of else ""
         lines.append(f"#{ranks[config]}  configuration {config}  {text}")
-        lines += _lines(_details(ranking, config))
+        jax = config == shown[0] and ranking.program.module is not None
+        lines += _lines(_details(ranking, config), jax)
     folds, trained = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
     place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
@@ -237,21 +248,34 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
         f"scored by folds {folds} of {trained.collection}, {UNITS[trained.blending]}; a lower "
         f"score is faster{place}"
     )
+    if looped := ranking.program.sites_in_loops:
+        lines.append(
+            f"rank: {looped} of the sites are in the body of a loop and count once, however often "
+            "it runs; MEASURE=8 times the whole program"
+        )
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
 
-def _lines(details: dict[str, Any]) -> list[str]:
-    """Return a line for each site that a configuration sets, or for its tile bounds."""
+def _lines(details: dict[str, Any], jax: bool) -> list[str]:
+    """Return a line for each site that a configuration sets, or for its tile bounds; with ``jax``
+    also what sets each tensor in JAX, whose layouts have the major-most dimension first."""
     if "sites" not in details:
         return ["    " + "  ".join(f"{key} {bound or CHOICE}" for key, bound in details.items())]
     every = details["sites"]
     shown = [site for site in every if any(site[t] for t in TENSORS)]
-    lines = []
+    imported = "# from jax.experimental.layout import Layout, with_layout_constraint"
+    lines = [f"        {imported}"] if jax and shown else []
     for site in shown:
         name = printable(site["name"] or f"node {site['node']}")
         tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
         gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
         lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip())
+        for tensor in TENSORS if jax else ():
+            if layout := site[tensor]:
+                order = tuple(reversed(layout))
+                lines.append(
+                    f"        {tensor} = with_layout_constraint({tensor}, Layout({order}))"
+                )
     if len(shown) < len(every):
         lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
     return lines
@@ -288,16 +312,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    if args.top < 1:
-        raise UserError(f"--top {args.top}: must be at least 1")
-    for name in ("measure", "draw_seed"):
-        if getattr(args, name) < 0:
-            flag = f"--{name.replace('_', '-')}"
-            raise UserError(f"{flag} {getattr(args, name)}: must be at least 0")
+    check_least(args, top=1, measure=0, draw_seed=0)
     candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
-    flags = resolved.given(settings.COMMAND_LINE, str(args.settings))
-    overrides = {**flags, "model": resolved.settings.model}
+    overrides = {**resolved.given, "model": resolved.settings.model}
     folder = weights_in(args.outputs / resolved.settings.results, resolved.settings)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None

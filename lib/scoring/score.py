@@ -26,18 +26,17 @@ from lib.files.terminal import table
 from lib.ranking.measures import measures_of
 from lib.ranking.truth import ALIKE, RawLabels, Truth
 from lib.scoring.expected import OFFICIAL_TEST, data_root, identifiers, submission_of
-from lib.scoring.submission import check_entry, entry_score, read_entries, shortness
+from lib.scoring.submission import check_entry, entry_score, read_entries
 from lib.tpugraphs.dataset import folder_of
 
 COLUMNS = ("submission", "collection", "graph", "metric")
-SHORT = "since they are too short, for which Kaggle would refuse the file"
 UNKNOWN, NAMED = "since nobody knows their runtimes", 8  # rows that are named of each reason
 
 
 def score_submission(  # longer: every reason that a row has no score, in one loop
     path: Path, data: Path | None
 ) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Score every entry whose truth is known and that names as many configurations as it must.
+    """Score every entry whose truth is known.
 
     Args:
         path: the submission.
@@ -65,9 +64,6 @@ def score_submission(  # longer: every reason that a row has no score, in one lo
         runtimes = truth.runtimes(graph) if truth else None
         if runtimes is None:
             unscored.setdefault(UNKNOWN, []).append(name)
-            continue
-        if short := shortness(name, order, len(runtimes)):
-            unscored.setdefault(SHORT, []).append(f"{name} ({short})")
             continue
         check_entry(path, name, order, len(runtimes))
         if not truth.can_be_ranked(graph, runtimes):

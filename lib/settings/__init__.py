@@ -7,5 +7,5 @@ well: every stage takes every setting as a flag of the same name.
 
 from lib.settings.base import WEIGHTS_FILES, Settings, described
 from lib.settings.flags import parser
-from lib.settings.resolved import COMMAND_LINE, Resolved, resolve, root_of
+from lib.settings.resolved import Resolved, resolve, root_of
 from lib.settings.tables import COLLECTIONS, MODELS, settings_class, settings_for

@@ -117,8 +117,6 @@ class Settings:
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]
-    # It splits the score of a pick into parts of its layouts; empty if a score is no sum.
-    picks: ClassVar[str] = ""
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
@@ -134,9 +132,11 @@ class Settings:
     fits: ClassVar[ByData] = {}
     implied: ClassVar[ByData] = {}  # values that a switch sets, by its name
     hardware_of: ClassVar[tuple[str, ...]] = ("cpu", "tpu")  # whose programs it can learn from
-    # It is the default only where a collection has so many programs, and why it is then.
+    # It is the default only where a collection has so many programs, and why it is then, with a
+    # place for `{programs}`, how many there are.
     least_programs: ClassVar[int] = 0
     evidence: ClassVar[str] = ""
+    score_digits: ClassVar[int] = 4  # of the scores that make rank shows: equal ones share a rank
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

@@ -66,7 +66,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     )
     file = "a TOML file of settings, such as `make tune` writes; flags beat it"
     flags.add_argument("--settings", type=Path, metavar="FILE", help=file)
-    shown = "print every setting, its value and where it comes from, and do no more"
+    shown = "print every setting and its value, and do no more"
     flags.add_argument("--show", action="store_true", help=shown)
     return flags
 

@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.files.errors import UserError
-from lib.files.terminal import printable, table
+from lib.files.terminal import counted, printable, table
 from lib.settings.base import Settings
 from lib.settings.file import read_settings
 from lib.settings.tables import (
-    COMMAND_LINE,
-    DEFAULT,
-    FEW_GRAPHS,
     OF_DATA,
     check_collection,
-    origins_of,
     plain_model,
     settings_class,
     settings_for,
@@ -31,6 +27,7 @@ from lib.tpugraphs.dataset import (
     LAYOUTS,
     TPUGRAPHS,
     Dataset,
+    count_parts,
     folder_of,
     npz_folder,
     of_programs,
@@ -54,14 +51,15 @@ class Resolved:
 
     Attributes:
         settings: all values.
-        origins: where each comes from, by field name (:func:`lib.settings.tables.origins_of`).
+        from_file, flags: those that the settings file and the command line gave.
         dataset: what the data say of themselves; official if there are none.
         data: the data root that the user named, if any.
         place: the data root, and the folder in it that raw files lie below; ``None`` if none is.
     """
 
     settings: Settings
-    origins: Mapping[str, str]
+    from_file: Mapping[str, Any]
+    flags: Mapping[str, Any]
     dataset: Dataset
     data: Path | None
     place: tuple[Path, Path] | None
@@ -74,48 +72,38 @@ class Resolved:
 
         return DataRoot(*self.place, self.dataset)
 
-    def given(self, *places: str) -> dict[str, Any]:
-        """Return the settings that were given, by field name.
-
-        Args:
-            places: where, such as ``COMMAND_LINE`` or the name of a settings file.
-        """
-        names = (name for name, origin in self.origins.items() if origin in places)
-        return {name: getattr(self.settings, name) for name in names if name != "collection"}
-
-    def record(self) -> dict[str, dict[str, str]]:
-        """Return which settings are no defaults of the model, and why, for the record of a run."""
-        return {"origins": {name: why for name, why in self.origins.items() if why != DEFAULT}}
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that were given, by field name."""
+        return {**self.from_file, **self.flags}
 
     def choice(self) -> str:
         """Return one line: which model is meant, and why."""
         settings, dataset = self.settings, self.dataset
         why = settings.evidence or f"the default for {settings.kind} collections"
-        why = "as --model says" if self.origins["model"] == COMMAND_LINE else why
+        if "{programs}" in why:
+            why = why.format(programs=counted(self._programs(), "program"))
+        why = "as --model says" if "model" in self.flags else why
         where = self.root().path
         text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
         if guessed := [f"{n} {getattr(dataset, n)}" for n in OF_DATA if n in dataset.guessed]:
             text += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
-        if self.origins["folds_total"] == FEW_GRAPHS:
-            usual = usual_folds(settings.collection, type(settings), dataset)
+        usual = usual_folds(settings.collection, type(settings), dataset)
+        if settings.folds_total < usual and "folds_total" not in self.given:
             what = "families" if settings.keep_together == "family" else "graphs"
             text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
         return printable(text)
 
-    def text(self) -> str:
-        """Return every setting, its value and where it comes from, as aligned text."""
-        rows = [
-            [name.replace("_", "-"), str(value), self.origins[name]]
-            for name, value in dataclasses.asdict(self.settings).items()
-        ]
-        return table(rows, ["setting", "value", "from"])
+    def _programs(self) -> int:
+        """Return how many programs there are to learn from."""
+        folder = folder_of(self.settings.collection)
+        return count_parts(self.root().path, folder, str, sys.maxsize)
 
-    def root_in_words(self) -> str:
-        """Return the data root, and what it states of itself, in words."""
-        dataset = self.dataset
-        text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
-        text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
-        return printable(f"data root: {self.root().path} ({text})")
+    def text(self) -> str:
+        """Return every setting and its value as aligned text."""
+        values = dataclasses.asdict(self.settings).items()
+        rows = [[name.replace("_", "-"), str(value)] for name, value in values]
+        return table(rows, ["setting", "value"])
 
 
 def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolved:
@@ -137,38 +125,26 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
     place = None if dataset else place_of(args.collection, args.data)
     data = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
     kind = settings_class(args.collection, getattr(args, "model", None), data)
-    by_place = _given_in(args, kind)
-    settings = _settings_in(by_place, args.collection, data)
+    names = [setting.name for setting in dataclasses.fields(kind) if "help" in setting.metadata]
+    flags = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    path = getattr(args, "settings", None)
+    from_file = read_settings(path, args.collection, kind) if path else {}
+    try:
+        settings = settings_for(args.collection, data, {**from_file, **flags})
+    except UserError as error:
+        settings_for(args.collection, data, flags)
+        raise UserError(f"{path}: {error}") from None  # without the file it goes
     count, most = getattr(args, "folds", None), settings.folds_total
     if count is not None and not 1 <= count <= most:
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
-    resolved = Resolved(settings, origins_of(settings, data, by_place), data, args.data, place)
+    from_file, flags = (
+        {name: getattr(settings, name) for name in given} for given in (from_file, flags)
+    )
+    resolved = Resolved(settings, from_file, flags, data, args.data, place)
     if getattr(args, "show", False):
-        print(resolved.text() if dataset else f"{resolved.text()}\n{resolved.root_in_words()}")
+        print(resolved.text())
         sys.exit()
     return resolved
-
-
-def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[str, Any]]:
-    """Return the settings that a command line gives, by place; the last place wins."""
-    names = {setting.name for setting in dataclasses.fields(kind) if "help" in setting.metadata}
-    flags = {name: value for name, value in vars(args).items() if name in names}
-    path = getattr(args, "settings", None)
-    from_file = {str(path): read_settings(path, args.collection, kind)} if path else {}
-    return {**from_file, COMMAND_LINE: flags}
-
-
-def _settings_in(
-    by_place: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
-) -> Settings:
-    """Return all values, of which some were given by a file and by flags."""
-    overrides = {name: value for values in by_place.values() for name, value in values.items()}
-    try:
-        return settings_for(collection, dataset, overrides)
-    except UserError as error:
-        settings_for(collection, dataset, by_place[COMMAND_LINE])
-        path = next(iter(by_place))  # without the file it goes
-        raise UserError(f"{path}: {error}") from None
 
 
 def place_of(collection: str, data: Path | None) -> tuple[Path, Path] | None:

@@ -15,8 +15,6 @@ from lib.settings.base import EVERY, NONE, Settings
 from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, count_parts, folder_of
 
-# Some of the places that a value may come from.
-DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
 OF_DATA = ("hardware",)  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, Mapping[str, type[Settings]]] = {
@@ -146,28 +144,6 @@ def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str
     return {"model": kind.model} | {name: values[name] for name in values if name in fields}
 
 
-def origins_of(
-    settings: Settings, dataset: Dataset, by_place: Mapping[str, Mapping[str, Any]]
-) -> dict[str, str]:
-    """Return where the value of each setting comes from, by field name: ``DEFAULT`` (of the model),
-    ``official`` or ``this data root`` (see :func:`fitting`), ``FEW_GRAPHS``, a switch that implies
-    it, or one of the keys of ``by_place``: where settings were given that take precedence."""
-    origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
-    hardware = getattr(settings, "hardware", dataset.hardware)  # which may have been given
-    dataset = dataclasses.replace(dataset, hardware=hardware)
-    fits = fitting(settings.collection, type(settings), dataset)
-    layers: dict[str, Mapping[str, Any]] = {
-        "this data root" if dataset.size == "small" else "official": fits
-    }
-    if settings.folds_total != usual_folds(settings.collection, type(settings), dataset):
-        layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
-    for switch, layer in settings.implied.items():
-        layers |= {f"--{switch}": layer} if getattr(settings, switch) else {}
-    for origin, values in {**layers, **by_place}.items():
-        origins |= dict.fromkeys(values, origin)
-    return origins | {"collection": COMMAND_LINE}
-
-
 def check_trained_with(
     path: Path, metadata: Mapping[str, Any], settings: Settings, fold: int
 ) -> None:
@@ -185,23 +161,6 @@ def check_trained_with(
             raise DataError(
                 path, name, metadata.get(name), f"{getattr(settings, name)} as {flag} says"
             )
-
-
-def cache_of(results: Path, values: dict[str, Any]) -> Path:
-    """Return the cache that the results in a folder were made from.
-
-    Args:
-        results: ``<outputs>/<collection>[@<model>]``.
-        values: the settings, as a stage recorded them.
-    """
-    collection, _, named = results.name.partition("+")[0].partition("@")
-    collection = values.get("collection") or collection
-    model = values.get("model") or named
-    if collection not in COLLECTIONS:
-        return results / "cache"
-    kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)
-    needed = {key: values[key] for key in kind.cache_depends_on if key in values}
-    return results.parent / kind(**(needed | {"collection": collection})).cache
 
 
 def plain_model(collection: str) -> type[Settings]:

@@ -17,10 +17,7 @@ M = TypeVar("M", bound=Message)
 
 OUT_OF_MEMORY = "Arena alloc failed"
 MAX_BYTES = 2**31 - 1  # of a message, as in every protobuf library
-DUMPED = (
-    "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it, and "
-    "lib.collect.xla.text converts the text (docs/tutorials/jax-program.md)"
-)
+DUMPED = "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it"
 LOWERED = (
     "an HLO module, which JAX writes by "
     "jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto()"

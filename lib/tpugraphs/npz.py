@@ -96,20 +96,16 @@ def safe_stems(names: Sequence[str]) -> list[str]:
     return stems
 
 
-def read_layout(path: Path | str, measured: bool = True) -> LayoutGraph:
+def read_layout(path: Path | str) -> LayoutGraph:
     """Read and validate a layout file; keys it does not know are ignored.
 
     A file with no configurations (c = 0) is accepted: a graph that nobody has measured.
     The configurations are decoded in chunks to int8, a quarter of their size on disk.
 
-    Args:
-        path: the file.
-        measured: whether runtimes must be there; without them the graph is unlabelled.
-
     Raises:
         DataError: the file is damaged, or a value in it is impossible.
     """
-    with open_layout(path, measured) as (graph, chunks):
+    with open_layout(path) as (graph, chunks):
         count, nodes = len(graph.config_runtime), len(graph.node_config_ids)
         digits, done = np.empty((count, nodes, checks.LAYOUT_FEATURES), np.int8), 0
         for chunk in chunks:
@@ -119,9 +115,7 @@ def read_layout(path: Path | str, measured: bool = True) -> LayoutGraph:
 
 
 @contextmanager
-def open_layout(
-    path: Path | str, measured: bool = True
-) -> Iterator[tuple[LayoutGraph, Iterator[np.ndarray]]]:
+def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.ndarray]]]:
     """Open a layout file whose configurations may not fit in memory.
 
     Yields:
@@ -133,25 +127,23 @@ def open_layout(
         DataError: the file is damaged, or a value in it is impossible, also from the iterator.
     """
     with archive.opened(path) as file:
-        headers = _headers(file, checks.LAYOUT_SPEC, ("node_splits",), measured)
+        headers = _headers(file, checks.LAYOUT_SPEC, "node_splits")
         lengths = _layout_lengths(path, headers)
         header = headers.pop("node_config_feat")
         arrays = file.read(headers)
         arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
-        arrays.setdefault(RUNTIME, np.zeros(lengths["c"], np.int64))
         arrays["node_config_feat"] = np.empty((0, lengths["k"], checks.LAYOUT_FEATURES), np.int8)
         graph = LayoutGraph(stem(path), **_layout_values(path, arrays))
         yield graph, file.chunks("node_config_feat", header)
 
 
-def read_tile(path: Path | str, measured: bool = True) -> TileKernel:
-    """Read and validate a tile file; arguments and errors are those of :func:`read_layout`."""
+def read_tile(path: Path | str) -> TileKernel:
+    """Read and validate a tile file; raises as :func:`read_layout`."""
     with archive.opened(path) as file:
-        headers = _headers(file, checks.TILE_SPEC, (NORMALIZERS,), measured)
+        headers = _headers(file, checks.TILE_SPEC, NORMALIZERS)
         _tile_lengths(path, headers)
         arrays = file.read(headers)
-    for key in (RUNTIME, NORMALIZERS):
-        arrays.setdefault(key, np.zeros(len(arrays["config_feat"]), np.int64))
+    arrays.setdefault(NORMALIZERS, np.zeros(len(arrays["config_feat"]), np.int64))
     return TileKernel(stem(path), **_tile_values(path, arrays))
 
 
@@ -173,14 +165,12 @@ def write_tile(path: Path | str, kernel: TileKernel) -> None:
 def _write(path: Path | str, values: Mapping[str, np.ndarray]) -> None:
     floats = ("node_feat", "node_config_feat", "config_feat")
     dtypes = {"node_opcode": "|u1", **dict.fromkeys(floats, "<f4")}
-    archive.write_arrays(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+    arrays = {key: value.astype(dtypes.get(key, "<i8"), "C") for key, value in values.items()}
+    archive.write_arrays(path, arrays)
 
 
-def _headers(
-    file: archive.Archive, spec: checks.Spec, optional: tuple[str, ...], measured: bool
-) -> dict[str, archive.Header]:
-    optional = optional if measured else (*optional, RUNTIME)
-    keys = [key for key in (*spec, *optional) if key in file or key not in optional]
+def _headers(file: archive.Archive, spec: checks.Spec, optional: str) -> dict[str, archive.Header]:
+    keys = [*spec, optional] if optional in file else [*spec]
     return {key: file.header(key, f"the keys {', '.join(spec)}") for key in keys}
 
 

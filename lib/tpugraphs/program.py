@@ -42,6 +42,26 @@ class Program:
     names: list[str] | None
     module: HloModuleProto | None = None
 
+    @property
+    def sites_in_loops(self) -> int:
+        """How many sites are in the bodies of loops, or in what these call; 0 of an npz."""
+        if self.module is None:
+            return 0
+        calls = {
+            part.id: [(i.opcode, i.called_computation_ids) for i in part.instructions]
+            for part in self.module.computations
+        }
+        inside: set[int] = set()
+        waiting = [
+            n for part in calls.values() for code, ids in part if code == "while" for n in ids
+        ]
+        while waiting:
+            if (number := waiting.pop()) in calls and number not in inside:
+                inside.add(number)
+                waiting += [n for _, ids in calls[number] for n in ids]
+        looped = [part.id in inside for part in self.module.computations for _ in part.instructions]
+        return sum(looped[node] for node in self.graph.node_config_ids)
+
     def under(self, features: np.ndarray, **other: np.ndarray) -> Program:
         """The program under other configurations, (c, k, 18), whose runtimes nobody knows, and with
         other members of its graph."""

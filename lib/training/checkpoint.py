@@ -24,11 +24,9 @@ from lib.runs.provenance import versions
 from lib.training.fold import Fold, optimizer_of
 
 LAST, BEST, OPTIMIZER, FOLD = "last.", "best.", "optimizer.", "fold."  # names of tensors begin so
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of each parameter, by Adam and AdamW
 PROGRESS = {"epochs": int, "validations": {"best": dict, "last": dict}, "history": [dict]}
 SAVING_SHARE = 0.05  # of the time, at most, goes into saving
 Tensors = Mapping[str, Tensor]
-Moments = dict[int, dict[str, Tensor]]  # by the parameter's number
 
 
 class Checkpoint:
@@ -148,7 +146,7 @@ class Checkpoint:
         remove_leftovers(self.file)
 
     def _resume(self) -> None:
-        """Go on from the file, unless it is damaged, another run's, or of another format."""
+        """Go on from the file, unless it is damaged or another run's."""
         if not self.file.exists():
             return
         try:
@@ -159,49 +157,20 @@ class Checkpoint:
         progress = metadata["progress"]
         if metadata["identity"] != self.identity or set(progress) != set(PROGRESS):
             return
-        last, best = _below(tensors, LAST), _below(tensors, BEST)
-        moments = _moments(_below(tensors, OPTIMIZER), self.optimizer)
-        expected = self.network.state_dict()
-        fits = moments is not None and all(_alike(weights, expected) for weights in (last, best))
-        if not fits or not self.data.restore(_below(tensors, FOLD)):
-            return
-        self.best_weights = best
-        self.network.load_state_dict(last)
+        moments: dict[int, dict[str, Tensor]] = {}  # by the parameter's number
+        for name, moment in _below(tensors, OPTIMIZER).items():
+            index, _, kind = name.partition(".")
+            moments.setdefault(int(index), {})[kind] = moment
+        self.best_weights = _below(tensors, BEST)
+        self.network.load_state_dict(_below(tensors, LAST))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        self.data.restore(_below(tensors, FOLD))
         vars(self).update(progress, resumed_at=progress["epochs"])
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:
     """Return a copy of a network's weights, on the CPU."""
     return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
-
-
-def _moments(tensors: Tensors, optimizer: Any) -> Moments | None:
-    """Return moments of tensors by name; ``None`` unless they are those of the optimizer's
-    parameters.
-    """
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    shapes = {
-        f"{index}.{name}": () if name == "step" else parameter.shape
-        for index, parameter in enumerate(parameters)
-        for name in MOMENTS
-    }
-    of_parameters: Moments = {}
-    for name, tensor in tensors.items():
-        if shapes.get(name) != tensor.shape:
-            return None
-        index, _, moment = name.partition(".")
-        of_parameters.setdefault(int(index), {})[moment] = tensor
-    whole = all(len(moments) == len(MOMENTS) for moments in of_parameters.values())
-    return of_parameters if whole else None
-
-
-def _alike(tensors: Tensors, expected: Tensors) -> bool:
-    """Return whether names, shapes and types are the same."""
-    return tensors.keys() == expected.keys() and all(
-        (tensor.shape, tensor.dtype) == (expected[name].shape, expected[name].dtype)
-        for name, tensor in tensors.items()
-    )
 
 
 def _below(tensors: Tensors, prefix: str) -> dict[str, Tensor]:

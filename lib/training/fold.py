@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from lib.cache.reader import Cache
 from lib.files.named import named
 from lib.models.common.build import network_for
-from lib.models.common.input import input_of, memory_of
+from lib.models.common.input import input_of
 from lib.ranking.metrics import ranking_metrics
-from lib.runs.memory import Estimate
 from lib.settings import Settings
 from lib.training.loss import LOSSES, pairwise_hinge
 from lib.training.split import LabelledGraph, prepared_sides
@@ -145,9 +144,8 @@ class Fold:
         """Return what a killed run needs besides network and optimizer, by name."""
         return {}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Take back a :meth:`state`; return whether it fits this fold."""
-        return not tensors
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back a :meth:`state`."""
 
     def record(self) -> dict[str, Any]:
         """Return what was decided that no setting says, for the run's record."""
@@ -182,10 +180,6 @@ class Fold:
         most = self.settings.validation_configurations
         return any(len(self.read(graph).runtime) > most for graph in self.valid)
 
-    def estimate(self) -> Estimate | None:
-        """Return the memory that a step takes, if that is known and worth a line."""
-        return memory_of(self.settings, "a step")
-
 
 def validation_rows(graph: LabelledGraph, most: int | None) -> np.ndarray:
     """Return positions of at most ``most`` configurations of a graph, ascending; None means all.
@@ -212,7 +206,8 @@ def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold:
 def new_network(data: Fold, seed: int, fold: int) -> nn.Module:
     """Return a network with weights drawn from (seed, fold), standardized and pretrained.
 
-    That is done on the CPU, where the fold's graphs are; it is not done again when a run resumes.
+    That is done on the CPU, where the fold's graphs are. A run that resumes does it again, for a
+    few seconds, and then takes the weights of its checkpoint.
     """
     torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
     network = network_for(data.settings)

@@ -57,19 +57,18 @@ INTERRUPTED = (INTERRUPTED_CODE, -signal.SIGINT, -signal.SIGTERM)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search, compare the best settings on other seeds, and write them."""
+    """Search, and write the best settings."""
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser = settings.parser(__doc__)
     for one in (own, parser):  # what only one of them knows is for stage 2
         one.add_argument("--folds", type=int, default=1, help="a trial trains folds 0 to this - 1")
         one.add_argument("--trials", type=int, default=200, help="in all, with those of before")
-        one.add_argument("--seeds", type=int, default=3, help="that the best is compared on")
         one.add_argument("--jobs", type=int, default=1, help="trials side by side")
         one.add_argument("--on", default="", help="words before each command: 'srun -c2'")
     args = parser.parse_args(arguments)
     own.add_argument("--settings")
     _, args.words = own.parse_known_args(arguments)
-    check_least(args, trials=1, jobs=1, seeds=0)
+    check_least(args, trials=1, jobs=1)
     resolved = settings.resolve(args)
     folder = args.outputs / resolved.settings.results / "tune"
     database = folder / "study.db"
@@ -81,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
         try:
             tuning = Tuning(args, resolved, database)
             tuning.run()
-            print(tuning.report(tuning.compared()))
+            print(tuning.report())
         except (SQLAlchemyError, StorageInternalError) as error:
             found = str(getattr(error, "orig", None) or error).splitlines()[0]
             advice = "a database of Optuna's that can be written; without it a search begins anew"
@@ -102,7 +101,7 @@ class Tuning:
 
     def __init__(self, args: argparse.Namespace, resolved: Resolved, database: Path):
         self.args, self.resolved, self.settings = args, resolved, resolved.settings
-        self.space = space_of(self.settings, resolved.given(settings.COMMAND_LINE))
+        self.space = space_of(self.settings, resolved.flags)
         if not self.space:
             text = "all settings that could be searched were given: nothing is left to tune"
             raise UserError(text)
@@ -130,7 +129,13 @@ class Tuning:
         for trial in self.study.get_trials(states=(TrialState.RUNNING,)):  # of a killed run
             self.study.tell(trial.number, state=TrialState.FAIL)
             self.study.enqueue_trial(trial.params)
-        self._side_by_side(self.run_trial, range(len(ended(self.study)), self.args.trials))
+        left = range(len(ended(self.study)), self.args.trials)
+        pool = ThreadPoolExecutor(self.args.jobs)
+        try:
+            for done in as_completed([pool.submit(self.run_trial, number) for number in left]):
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
         if not self.study.get_trials(states=(TrialState.COMPLETE,)):
             why = ended(self.study)[-1].user_attrs["why"]
             raise UserError(f"{len(ended(self.study))} trials, and none has a value: {why}")
@@ -143,7 +148,7 @@ class Tuning:
             self.study.sampler = TPESampler(seed=int(source.generate_state(1)[0]))
             trial = self.study.ask(distributions(self.settings, self.space))
         try:
-            value, said = self.train(trial.params, self.settings.seed), ""
+            value, said = self.train(trial.params), ""
         except UserError as error:
             value, said = None, in_one_line(error)
         with self.lock:
@@ -157,20 +162,20 @@ class Tuning:
                 said = f"{value:.{DIGITS}f}, best {best.value:.{DIGITS}f} in trial {best.number}"
             print(f"tune: trial {trial.number}: {said}", flush=True)
 
-    def train(self, values: Mapping[str, Any], seed: int) -> float:
+    def train(self, values: Mapping[str, Any]) -> float:
         """Return the mean validation metric of the folds that stage 2 trains with some values.
 
         Raises:
             UserError: stage 2 failed; it has its last line.
         """
-        changed = dataclasses.replace(self.settings, **values, seed=seed)
+        changed = dataclasses.replace(self.settings, **values)
         changed.check()
         name = f"tune-{fingerprint_value(described(changed))[:12]}"
         results = self.args.outputs / dataclasses.replace(changed, experiment=name).results
         file = self.best_file.with_name(f"{name}.toml")
-        write_settings(file, self.resolved.given(str(self.args.settings)) | dict(values))
+        write_settings(file, self.resolved.from_file | dict(values))
         command = [*shlex.split(self.args.on), sys.executable, str(SCRIPT), *self.args.words]
-        command += [f"--settings={file}", f"--experiment={name}", f"--seed={seed}"]
+        command += [f"--settings={file}", f"--experiment={name}"]
         found = []
         for fold in range(self.args.folds):
             done = subprocess.run(
@@ -193,48 +198,11 @@ class Tuning:
         file.unlink()
         return statistics.fmean(found)
 
-    def compared(self) -> list[tuple[float, float]]:
-        """Return values on other seeds, of the settings as they are and of the best: the best of
-        many trials is the best partly by luck."""
-        best = self.study.best_trial
-        if best.params == self.usual:
-            return []
-        seeds = range(self.settings.seed + 1, self.settings.seed + 1 + self.args.seeds)
-        sides = {"as it is": {}, f"trial {best.number}": best.params}
-
-        def run(key: str) -> None:
-            seed, _, side = key.removeprefix("seed ").partition(", ")
-            value = self.train(sides[side], int(seed))
-            with self.lock:
-                self.study.set_user_attr(key, value)
-
-        keys = [[f"seed {seed}, {side}" for side in sides] for seed in seeds]
-        waiting = [key for pair in keys for key in pair if key not in self.study.user_attrs]
-        self._side_by_side(run, waiting)
-        values = self.study.user_attrs
-        return [(values[before], values[after]) for before, after in keys]
-
-    def _side_by_side(self, work: Any, items: Any) -> None:
-        pool = ThreadPoolExecutor(self.args.jobs)
-        try:
-            for done in as_completed([pool.submit(work, item) for item in items]):
-                done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
     def write_best(self) -> None:
         """Write the best values so far as a settings file."""
-        comments = [f"{self.verdict()}.", f"Use: {self.use()}"]
         values = {name: self.study.best_trial.params[name] for name in self.space}
         base = {"collection": self.settings.collection, "model": self.settings.model}
-        kept = self.resolved.given(str(self.args.settings))
-        write_settings(self.best_file, base | kept | values, comments)
-
-    def use(self) -> str:
-        """Return the command that trains with the best settings."""
-        settings, words = self.settings, " ".join(self.args.words)
-        named = f"COLLECTION={settings.collection} MODEL={settings.model} SETTINGS={self.best_file}"
-        return f"make all {named} (all trials had {words})"
+        write_settings(self.best_file, base | self.resolved.from_file | values, [self.verdict()])
 
     def verdict(self) -> str:
         """Return the number of trials and the best value, in words."""
@@ -242,27 +210,21 @@ class Tuning:
         failed = sum(trial.value is None for trial in trials)
         text = f"{len(trials)} trials of {settings.model} on {settings.collection}"
         text += f", {failed} failed" if failed else ""
-        text += f": validation {settings.metric} {best.value:.{DIGITS}f} in trial {best.number}"
-        usual = [trial.value for trial in trials if trial.params == self.usual]
-        known = [value for value in usual if value is not None]
-        return text + "".join(f", {value:.{DIGITS}f} as it is" for value in known[:1])
+        value = f"{settings.metric} {best.value:.{DIGITS}f}"
+        return f"{text}: validation {value} in trial {best.number}"
 
-    def report(self, seeds: list[tuple[float, float]]) -> str:
-        """Return the account for a terminal."""
-        shown = {
-            name: f"{value:.4g}" if isinstance(value, float) else str(value)
-            for name, value in self.study.best_trial.params.items()
-        }
-        rows = [[name, str(getattr(self.settings, name)), shown[name]] for name in self.space]
-        lines = [table(rows, ["setting", "as it is", "best"]), self.verdict()]
-        if seeds:
-            gains = [best - before for before, best in seeds]
-            spread = statistics.stdev(gains) / len(gains) ** 0.5 if gains[1:] else None
-            text = f"On {len(seeds)} other seeds: {statistics.fmean(gains):+.{DIGITS}f}"
-            lines.append(text + (f" ± {spread:.{DIGITS}f}" if spread is not None else ""))
-        elif self.study.best_trial.params != self.usual:
-            lines.append("Not compared on other seeds: the best of many is so partly by luck.")
-        return "\n".join([*lines, f"tune: wrote {self.best_file}; {self.use()}"])
+    def report(self) -> str:
+        """Return the account for a terminal: the best settings, and the command that uses them."""
+        best, own = self.study.best_trial.params, self.settings
+        shown = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in best.items()}
+        rows = [[name, str(getattr(own, name)), shown[name]] for name in self.space]
+        return (
+            f"{table(rows, ['setting', 'as it is', 'best'])}\n{self.verdict()}\n"
+            "The best of many is so partly by luck: train both on other seeds.\n"
+            f"tune: wrote {self.best_file}; make all COLLECTION={own.collection} "
+            f"MODEL={own.model} SETTINGS={self.best_file} (all trials had "
+            f"{' '.join(self.args.words)})"
+        )
 
 
 def ended(study: Study) -> list[FrozenTrial]:

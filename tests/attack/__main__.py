@@ -3,7 +3,7 @@
 Each case copies a small tree of data and outputs, damages a file of it or a command line, runs one
 of the commands that read it, and judges how that ended. Prints a line for each case that ended
 worse than with one line, and a table at the end. Exit code 1 if there was one. ``--case N`` runs
-one case again.
+one case again. Networks and tuning databases want ``--tvm .venv-collect-programs/bin/python``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
+from threading import Timer
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,7 @@ class Command:
     words: str
     reads: tuple[str, ...]
     writes: tuple[str, ...] = ()
+    tvm: bool = False  # whether it wants TVM's environment
 
 
 _LAYOUTS = f"--collection {LAYOUT} {TINY} --data data --outputs outputs"
@@ -80,6 +82,19 @@ COMMANDS = {
         "--candidates programs/candidates.jsonl programs/tuning.pb",
         ("programs/*.jsonl", "programs/*.pb"),
     ),
+    **{
+        f"network {name}": Command(
+            f"-m lib.collect.tvm.whole networks/{name} network.npz {how}",
+            (f"networks/{name}", *(("networks/tuned/*",) if "tuned" in how else ())),
+            ("network.npz",),
+            tvm=True,
+        )
+        for name, how in (
+            ("net.onnx", "--schedules 1"),
+            ("net.pt2", "--schedules 1"),
+            ("own.pt2", "--database networks/tuned"),
+        )
+    },
 }
 
 
@@ -89,15 +104,17 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="cases to run (default: 300)")
     parser.add_argument("--seed", type=int, default=0, help="other seeds, other cases (default: 0)")
     parser.add_argument("--case", type=int, help="run this one, and show all that it says")
+    parser.add_argument("--tvm", type=Path, help="Python that has TVM; without, nothing of it runs")
     args = parser.parse_args()
+    kinds = [kind for kind, command in COMMANDS.items() if args.tvm or not command.tvm]
     numbers = range(args.count) if args.case is None else [args.case]
     counts: Counter[tuple[str, str]] = Counter()
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         world, tree = Path(name, "world"), Path(name, "tree")
-        build(world)
+        build(world, args.tvm)
         for number in numbers:
             shutil.copytree(world, tree, symlinks=True)
-            kind, damage, done, why = attack(tree, Random(f"{args.seed} {number}"))
+            kind, damage, done, why = attack(tree, Random(f"{args.seed} {number}"), kinds, args.tvm)
             outcome = WORSE if why else ONE_LINE if done.returncode else SUCCESS
             counts[kind, outcome] += 1
             if why or args.case is not None:
@@ -107,14 +124,19 @@ def main() -> int:
                 print(done.stdout, done.stderr)
             shutil.rmtree(tree)
     for kind in (*COMMANDS, "all"):
-        kinds = COMMANDS if kind == "all" else [kind]
-        found = [f"{sum(counts[one, how] for one in kinds):>8,} {how}" for how in OUTCOMES]
-        print(f"{kind:<18}{''.join(found)}")
+        some = COMMANDS if kind == "all" else [kind]
+        found = [f"{sum(counts[one, how] for one in some):>8,} {how}" for how in OUTCOMES]
+        skipped = "" if kind in (*kinds, "all") else "  skipped: needs --tvm"
+        print(f"{kind:<18}{skipped or ''.join(found)}")
     return int(any(outcome == WORSE for _, outcome in counts))
 
 
-def build(world: Path) -> None:
+def build(world: Path, tvm: Path | None) -> None:
     """Make the undamaged tree: raw files of layouts and tiles, a program, and all results.
+
+    Args:
+        world: its folder.
+        tvm: Python that writes networks and a tuning database, if any.
 
     Raises:
         RuntimeError: if a command does not succeed on undamaged files.
@@ -146,17 +168,27 @@ def build(world: Path) -> None:
     stages = [COMMANDS["preprocess"].words, COMMANDS["preprocess tiles"].words]
     for fold in range(2):
         stages += [f"{name} {_LAYOUTS} --fold {fold}" for name in ("02_train.py", "03_infer.py")]
-    for words in (*stages, *(command.words for command in COMMANDS.values())):
-        done = run(words.split(), world)
-        if done.returncode or done.stderr:
+    commands = [(words, None) for words in stages]
+    commands += [(c.words, tvm if c.tvm else None) for c in COMMANDS.values() if tvm or not c.tvm]
+    if tvm:
+        commands.insert(0, ("-m tests.attack.networks networks", tvm))
+    for words, interpreter in commands:
+        done = run(words.split(), world, interpreter)
+        if done.returncode or (done.stderr and not interpreter):
             raise RuntimeError(f"{words} fails on undamaged files: {done}")
 
 
-def attack(tree: Path, rng: Random) -> tuple[str, str, subprocess.CompletedProcess, str]:
-    """Run a case in a tree: the command, the damage, how it ended, and what is wrong with that."""
-    kind = rng.choice(list(COMMANDS))
+def attack(
+    tree: Path, rng: Random, kinds: list[str], tvm: Path | None
+) -> tuple[str, str, subprocess.CompletedProcess, str]:
+    """Run a case in a tree: the command, the damage, how it ended, and what is wrong with that.
+
+    The damage may come while the command runs.
+    """
+    kind = rng.choice(kinds)
     command = COMMANDS[kind]
     words, allowed = command.words.split(), command.writes
+    later, changes = None, ()
     if kind == "ensemble":  # or it is up to date
         (tree / OWN / "stages" / "ensemble.json").unlink()
     if rng.random() < 0.15:
@@ -167,18 +199,28 @@ def attack(tree: Path, rng: Random) -> tuple[str, str, subprocess.CompletedProce
         names = [path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()]
         targets = command.writes if command.writes and rng.random() < 0.1 else command.reads
         name = rng.choice(sorted(one for one in names if fits(one, targets)))
-        damage = f"{name}: {mutate(tree / name, rng)}"
+        if rng.random() < 0.2:
+            later, changes = Timer(2 * rng.random(), mutate, (tree / name, rng)), (name,)
+            damage = f"{name}: while it runs"
+        else:
+            damage = f"{name}: {mutate(tree / name, rng)}"
     before = snapshot(tree)
-    done = run(words, tree)
+    if later:
+        later.start()
+    done = run(words, tree, tvm if command.tvm else None)
+    if later:
+        later.join()
     after = snapshot(tree)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     may = allowed if done.returncode == 0 or "*" in allowed else ("outputs/.make/*",)
-    wrong = [name for name in sorted(changed) if not fits(name, may)]
+    wrong = [name for name in sorted(changed) if not fits(name, (*may, *changes))]
     why = wrong_ending(done) or (wrong and f"changed {wrong[:4]!a}") or ""
     return kind, damage, done, str(why)
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess:
+def run(
+    words: list[str], folder: Path, interpreter: Path | None = None
+) -> subprocess.CompletedProcess:
     """Run a command in a folder in bounded time; -9 is its code if it hangs."""
     full = [
         str(REPOSITORY / word) if word.startswith("0") and k == 0 else word
@@ -186,7 +228,7 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess:
     ]
     try:
         return subprocess.run(
-            [python(), *full],
+            [interpreter or python(), *full],
             cwd=folder,
             env=environment(),
             stdin=subprocess.DEVNULL,

@@ -23,6 +23,9 @@ Mutation = Callable[[Path, Random], str]
 NUMBERS = (0, -1, 1, 5, 7, 127, 256, 2**31, -(2**63), 2**63, 0.5, 1e300, math.nan, -math.inf)
 TEXTS = ("", " ", "nan", "a,b", "a:b", "a\nb", "a\u2028b", "<svg onload=alert(1)>", "../../x")
 TEXTS += ("x" * 5000, "\x00", "\x1b[31m", "\u202e", "²", "layout-xla-default", "=1+1")
+# What would run as code leaves a file, if it does: of sympy, of LLVM, and of an operator's name.
+TEXTS += ("Integer(__import__('os').system('touch planted'))", "pragma_import_llvm")
+TEXTS += ("torch.ops.os.system", "os.system")
 VALUES = (*NUMBERS, *TEXTS, None, True, [], {}, [[]], {"": None}, [1, "a"], 10**400)
 ATTEMPTS = 20
 
@@ -142,7 +145,7 @@ def change_document(path: Path, rng: Random) -> str:
         text = rng.choice(("{", "[" * 100_000, "NaN", "", "9" * 5000, "\ufeff{}", '{"a":1,"a":2}'))
         path.write_text(text)
         return f"text {text[:9]!r}"
-    lines = path.suffix == ".jsonl"
+    lines = path.suffix == ".jsonl" or path.name.startswith("database_")  # of MetaSchedule
     text = path.read_text()
     document = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
     inside: Any = document
@@ -159,6 +162,78 @@ def change_document(path: Path, rng: Random) -> str:
     written = "\n".join(map(json.dumps, document)) if lines else json.dumps(document)
     path.write_text(written)
     return f"{place}: {ascii(value)[:40]}"
+
+
+def change_archive(path: Path, rng: Random) -> str:
+    """A document of a zip changed, such as the graph that torch.export writes; or no such part."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(parts, key=lambda name: (not name.endswith(".json"), name))[:4])
+    if name.endswith(".json"):
+        inside = path.with_name("inside.json")
+        inside.write_bytes(parts[name])
+        what = change_document(inside, rng)
+        parts[name] = inside.read_bytes()
+        inside.unlink()
+    else:
+        del parts[name]
+        what = "gone"
+    with zipfile.ZipFile(path, "w") as archive:
+        for part, content in parts.items():
+            archive.writestr(part, content)
+    return f"{name}: {what}"
+
+
+def change_message(path: Path, rng: Random) -> str:
+    """A field of a protobuf, such as a node of an ONNX graph, gone, twice or of another value."""
+    changed, what = _message(path.read_bytes(), rng)
+    path.write_bytes(changed)
+    return what
+
+
+def _message(data: bytes, rng: Random) -> tuple[bytes, str]:
+    """A message of other content, at any depth; ValueError if the bytes are none."""
+    fields, at = [], 0
+    while at < len(data):
+        (key, start), begin = _varint(data, at), at
+        if key & 7 == 0:
+            at = _varint(data, start)[1]
+        elif key & 7 == 2:
+            size, start = _varint(data, start)
+            at = start + size
+        else:
+            at = start + {1: 8, 5: 4}.get(key & 7, len(data))
+        if at > len(data) or not key >> 3:
+            raise ValueError("no message")
+        fields.append((key, data[begin:at], data[start:at]))
+    place = rng.randrange(len(fields))
+    key, whole, value = fields[place]
+    pieces = [field for _, field, _ in fields]
+    what = rng.choice(("gone", "twice", "other", "deeper", "deeper", "deeper"))
+    if what == "deeper" and key & 7 == 2:
+        try:
+            value, what = _message(value, rng)
+        except ValueError:
+            value, what = rng.choice(TEXTS).encode(), "text"
+    elif what in ("other", "deeper") and key & 7 == 0:
+        value = _written(rng.choice((0, 1, 2, 99, 2**31, 2**63, 2**64 - 1)))
+    changed = _written(key) + (_written(len(value)) if key & 7 == 2 else b"") + value
+    pieces[place] = {"gone": b"", "twice": whole + whole}.get(what, changed)
+    return b"".join(pieces), f"{key >> 3}.{what}"
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = shift = 0
+    while data[at] & 128:
+        value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
+    return value | data[at] << shift, at + 1
+
+
+def _written(number: int) -> bytes:
+    """A number as :func:`_varint` reads it."""
+    low, rest = number & 127, number >> 7
+    return bytes([low | 128]) + _written(rest) if rest else bytes([low])
 
 
 def change_line(path: Path, rng: Random) -> str:
@@ -179,6 +254,9 @@ INSIDE: dict[str, tuple[Mutation, ...]] = {
     ".json": (change_document,),
     ".jsonl": (change_document,),
     ".csv": (change_line,),
+    ".pb": (change_message,),
+    ".onnx": (change_message,),
+    ".pt2": (change_archive,),
 }
 
 
@@ -191,4 +269,6 @@ def mutate(path: Path, rng: Random) -> str:
             return f"{chosen.__name__}: {chosen(path, rng)}"
         except (ValueError, TypeError, IndexError, OverflowError, pl.exceptions.PolarsError):
             continue  # it cannot be done to this file
+        except OSError:  # a command that runs has just replaced it
+            break
     return "nothing"

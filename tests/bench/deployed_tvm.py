@@ -21,8 +21,8 @@ from lib.collect.tvm.agreement import difference
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, runner
 from lib.collect.tvm.networks import named
-from lib.collect.tvm.rivals import onnx_file, rivals
-from lib.collect.tvm.running import clock_on, readings
+from lib.collect.tvm.running import readings
+from lib.collect.tvm.search import by_torch
 from lib.files.artifacts import write_json
 from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import COST_MODELS, PREDICTOR
@@ -78,14 +78,33 @@ def compiled_by_torch(network: Imported, device: str) -> Callable[[], Any]:
     return torch.no_grad()(lambda: run(*inputs))
 
 
-def by_openvino(network: Imported, folder: Path) -> Callable[[], Any]:
+def onnx_file(network: Imported, folder: Path) -> Path:
+    """The network as an ONNX file in a folder."""
+    module, inputs = network.built
+    path = folder / "network.onnx"
+    torch.onnx.export(module, inputs, path, dynamo=True, verbose=False)
+    return path
+
+
+def by_onnx_runtime(network: Imported, path: Path) -> Callable[[], Any]:
+    """The network by ONNX Runtime, on one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    feeds = {x.name: v for x, v in zip(session.get_inputs(), network.inputs, strict=True)}
+    return lambda: session.run(None, feeds)
+
+
+def by_openvino(network: Imported, path: Path) -> Callable[[], Any]:
     """The network by OpenVINO, in float32 as the others are."""
     import openvino
 
     core = openvino.Core()
     how = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     how |= {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
-    request = core.compile_model(onnx_file(network, folder), "CPU", how).create_infer_request()
+    request = core.compile_model(path, "CPU", how).create_infer_request()
     return lambda: request.infer(list(network.inputs))
 
 
@@ -94,6 +113,7 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     os.environ["TVM_NUM_THREADS"] = "1"
     args.work.mkdir(parents=True, exist_ok=True)
     found = {how: searched(network, how, args) for how in searches}
+    os.sched_setaffinity(0, {args.core})
     torch.set_num_threads(1)
     source = imported(named(network, 1), deployed=True)
     runs = {
@@ -103,11 +123,12 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     off = {
         name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
     }
-    runs |= rivals(source)[0] | {"torch.compile": compiled_by_torch(source, args.device)}
-    runs["OpenVINO"] = by_openvino(source, args.work)
-    if args.device in LIMITS and "avx512" in instruction_sets():
-        runs.pop("ONNX Runtime")
-    turns = readings(runs, clock_on(args.core), ROUNDS)
+    runs |= by_torch(source) | {"torch.compile": compiled_by_torch(source, args.device)}
+    path = onnx_file(source, args.work)
+    runs["OpenVINO"] = by_openvino(source, path)
+    if args.device not in LIMITS or "avx512" not in instruction_sets():
+        runs["ONNX Runtime"] = by_onnx_runtime(source, path)
+    turns = readings(runs, ROUNDS)
     taken = {name: [1e3 * seconds for seconds in own] for name, own in turns.items()}
     return {
         **{

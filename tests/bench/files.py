@@ -6,7 +6,7 @@ Files are made first, which is not measured: kernels of about 2 kB, and graphs o
 100,000 configurations of 150 nodes, 1 GB each as arrays. A measurement is `01_preprocess.py
 --jobs N` from its start to its end. The files are read once before, so that no disk is measured.
 The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
-is the most that a process of stage 1 has held. *Of arithmetic*: what as many processes of plain
+is the most that stage 1's own process has held. *Of arithmetic*: what as many processes of plain
 arithmetic, which share nothing but the machine, get done in the time of one.
 
 Some seven minutes on two cores that do nothing else (reckoned from 1,500 kernels and 4 graphs of
@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 from tests.bench.rawfiles import write_raw
 from tests.kernels import tile_kernel, write_kernels
@@ -44,12 +42,11 @@ started = time.perf_counter()
 sum(k * k % 7 for k in range(10_000_000))
 print(time.perf_counter() - started)
 """
-LOOK = 0.5  # seconds between looks at memory, of which the kernel keeps the most
 
 
 @dataclass(frozen=True)
 class Result:
-    """Of one run: seconds, bytes of memory of the largest process, and the cache's contents."""
+    """Of one run: seconds, bytes of memory, and the cache's contents."""
 
     wall: float
     memory: int
@@ -80,65 +77,18 @@ def run(collection: str, root: Path, workers: int) -> Result:
     for path in root.rglob("*.npz"):
         path.read_bytes()
     with tempfile.TemporaryDirectory(dir=root) as name:
-        line = command(collection, root, Path(name), workers)
-        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        line = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
+        line += ["--outputs", name, "--jobs", str(workers)]
         started = time.perf_counter()
-        with subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet) as stage:
-            with watched(Path(name)) as most:
-                said, _ = stage.communicate()
-            wall = time.perf_counter() - started
-        if stage.returncode:
-            sys.exit(said)
+        subprocess.run(line, cwd=REPOSITORY, env=environment(), stdout=sys.stderr, check=True)
+        wall = time.perf_counter() - started
         (cache,) = Path(name, collection).glob("cache*")
         digests = {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in cache.iterdir()
         }
-    return Result(wall, max(most.values(), default=0), digests)
-
-
-def command(collection: str, root: Path, outputs: Path, workers: int) -> list[str]:
-    """The command line that is measured."""
-    stage = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
-    return [*map(str, stage), "--outputs", str(outputs), "--jobs", str(workers)]
-
-
-@contextmanager
-def watched(outputs: Path) -> Iterator[dict[int, int]]:
-    """Memory that each process of stage 1 with these outputs, or started by one, has held."""
-    most, over = dict[int, int](), Event()
-
-    def look() -> None:
-        while not over.wait(LOOK):
-            for process, memory in processes_of(outputs):
-                most[process] = memory
-
-    thread = Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield most
-    finally:
-        over.set()
-        thread.join()
-
-
-def processes_of(outputs: Path) -> Iterator[tuple[int, int]]:
-    """Numbers of stage 1's processes and their workers, and the most that each has held."""
-    of_stage, parents = set[int](), dict[int, tuple[int, int]]()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            status = (folder / "status").read_text()
-        except OSError:
-            continue
-        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        if "VmHWM" in fields:
-            held = int(fields["VmHWM"].split()[0]) * 1024
-            parents[int(folder.name)] = int(fields["PPid"]), held
-        if b"01_preprocess.py" in words[:2] and str(outputs).encode() in words:
-            of_stage.add(int(folder.name))
-    for process, (parent, held) in parents.items():
-        if process in of_stage or parent in of_stage:
-            yield process, held
+        (record,) = Path(name).rglob("preprocess*.json")
+        memory = json.loads(record.read_text())["peak_memory_bytes"]
+    return Result(wall, memory, digests)
 
 
 def arithmetic(processes: int) -> float:

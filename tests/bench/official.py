@@ -1,7 +1,7 @@
 """The competition, rehearsed: collections of official size through all stages, and what they take.
 
     .venv/bin/python -m tests.bench.official FOLDER [layout-nlp-random ...] [--share 0.05]
-        [--most 4000] [--distinct 24] [--epochs 1] [--folds 1] [--model tgraph]
+        [--most 4000] [--distinct 24] [--epochs 1] [--folds 1] [--permutations 1] [--model tgraph]
 
 Graphs are as many, and have as many nodes, configurable nodes and configurations, as
 :mod:`tests.bench.sizes` says of a collection (``--share`` of the files of each split; with
@@ -10,7 +10,9 @@ nothing is said of ranking. The configurations of all of `layout-nlp-random` are
 hours to make up and minutes to read: with ``--distinct`` only so many different files are written,
 and graphs of about the same size are links to one of them.
 
-FOLDER keeps data and results, so that the same command goes on after a kill.
+They go through ``make everything`` and ``make submission``, whose IDs are compared with those of
+the test splits: 894 with ``--share 1``. FOLDER keeps data and results, so that the same command
+goes on after a kill.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from lib import settings
 from lib.files.terminal import duration, table
 from lib.runs.identity import record_path
-from lib.settings import settings_for
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
 from tests.bench.rawfiles import write_raw
@@ -95,7 +99,9 @@ def _write_kernel(path: Path, size: GraphSize, seed: int) -> None:
 
 def rows_of(folder: Path, collection: str, model: str | None) -> list[list[str]]:
     """Seconds, peak memory and size of what each stage of a collection left."""
-    chosen = settings_for(collection, TPUGRAPHS, {"model": model} if model else {})
+    named = model if model in settings.MODELS[settings.COLLECTIONS[collection]] else None
+    dataset = replace(TPUGRAPHS, root=folder / "data")
+    chosen = settings.settings_for(collection, dataset, {"model": named} if named else {})
     outputs, rows = folder / "outputs", []
     results = outputs / chosen.results
     left = {
@@ -123,25 +129,34 @@ def main() -> None:
     parser.add_argument("--distinct", type=int, help="different files, about")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--folds", type=int, default=1)
+    parser.add_argument("--permutations", type=int, default=1)
     parser.add_argument("--model", help="the default if none is named; tiles have their own")
     args = parser.parse_args()
-    rows = []
+    root, outputs, sample = args.folder / "data", args.folder / "outputs", set()
     for collection in args.collections:
-        root = args.folder / collection
         graphs = [
             replace(size, configurations=min(size.configurations, args.most))
             for size in official_graphs(collection, args.share)
         ]
-        if not (root / "dataset.json").exists():
+        if not (done := root / f"{collection}.done").exists():
             write_root(root, collection, graphs, args.distinct)
             write_dataset(root, TPUGRAPHS)
-        model = None if collection.startswith("tile") else args.model
-        words = [f"COLLECTION={collection}", f"DATA={root}", f"OUTPUTS={args.folder / 'outputs'}"]
-        words += [f"FOLDS={args.folds}", f"EPOCHS={args.epochs}"]
-        words += [f"MODEL={model}"] if model else []
-        subprocess.run(["make", "all", *words], cwd=REPOSITORY, env=environment(), check=True)
-        rows += rows_of(args.folder, collection, model)
-    print(table(rows, ["collection", "stage", "time", "memory, GB", "disk, GB"]))
+            done.touch()
+        identifier = collection.replace("-", ":")
+        for number, size in enumerate(graphs):
+            if size.split == "test":
+                sample.add(f"{identifier}:graph_{number}")
+
+    words = [f"DATA={root}", f"OUTPUTS={outputs}", f"FOLDS={args.folds}", f"EPOCHS={args.epochs}"]
+    words += [f"TTA={args.permutations}", *([f"MODEL={args.model}"] if args.model else [])]
+    make = partial(subprocess.run, cwd=REPOSITORY, env=environment(), check=True)
+    make(["make", "everything", *words])
+    rows = [row for name in args.collections for row in rows_of(args.folder, name, args.model)]
+    print(table(rows, ["collection", "stage", "time", "memory, GB", "disk, GB"]), flush=True)
+    model = [f"MODEL={args.model}"] if args.model else []
+    make(["make", "submission", *words[:2], "PARTIAL=1", *model])
+    (submission,) = outputs.glob("submission*.csv")
+    assert read_entries(submission).keys() == sample, "IDs of Kaggle's form"
 
 
 if __name__ == "__main__":

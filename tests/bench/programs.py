@@ -6,7 +6,7 @@
 Every variant learns from the same programs, is given the same ones for validation, and predicts the
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
 the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
-weights. A variant with the factor multiplies by what is best on validation programs. With
+weights. With
 ``--curves`` CDMPP+ learns from shares of the training programs, and of their networks. CDMPP's own
 ablations (``ABLATIONS`` in ``rivals.py``) run where ``--variants`` names them; ``--against cdmpp``
 then compares with it.

@@ -37,7 +37,7 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.ranking.folds import folds_of
 from lib.runs.stage import stage_script
-from lib.settings import settings_for
+from lib.settings import Settings, settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.training.checkpoint import Checkpoint
@@ -58,7 +58,7 @@ SCHEMA = {
 }
 
 
-def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
+def cache_of(chosen: Settings, data: Path, outputs: Path) -> Cache:
     """The cache of a model's settings, made if need be."""
     flags = {"collection": chosen.collection, "model": chosen.model, "hops": chosen.hops}
     flags |= {"data": data, "outputs": outputs}
@@ -107,7 +107,7 @@ def measure(
 
 
 def _trained(
-    variant: Variant, chosen: dict[str, Any], caches: dict[str, Cache], fold: int
+    variant: Variant, chosen: dict[str, Settings], caches: dict[str, Cache], fold: int
 ) -> Iterator[tuple[str, Taus]]:
     """(collection, taus) of a fold of some collections, after training on the others.
 
@@ -133,7 +133,7 @@ def _trained(
         yield collection, {graph: one["tau"] for graph, one in valid.items()}
 
 
-def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:
+def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Settings) -> None:
     """That stage 2 would learn from the same graphs of the other collections, if there are any."""
     own = settings.collection
     others = [name for name in every if name != own]

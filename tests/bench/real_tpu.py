@@ -13,11 +13,10 @@ ends) are each ranked
 Beside the two networks stand arithmetic that learns nothing, and ridge regression and boosting on
 one-hots of (node, role, layout), which can learn within a graph only.
 
-``tau`` is tau-b, which counts what a method calls equal as neither right nor wrong; ``ties drawn``
-is the tau of an order in which equal scores are drawn at random, as a submission must have them.
-Configurations of a graph are combinations of few choices, as the layouts of many nodes go together.
-So the error is no standard error over configurations, but a jackknife over choices: each in turn is
-held to its most frequent value, and how far tau moves is summed up.
+``tau`` is of the order that would be submitted, which has no ties. Configurations of a graph are
+combinations of few choices, as the layouts of many nodes go together. So the error is no standard
+error over configurations, but a jackknife over choices: each in turn is held to its most frequent
+value, and how far tau moves is summed up.
 
 What was measured is kept in ``real_tpu.parquet`` beside this file, and is not run again.
 ``--print`` runs nothing. ``tgraph`` takes some minutes a line on a core, all else seconds.
@@ -43,6 +42,7 @@ from lib.files.named import named
 from lib.files.terminal import table
 from lib.models.common.input import input_of
 from lib.ranking.baseline import moved_bytes, padded_work
+from lib.ranking.blending import places_of
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of, repeated_ceiling
 from lib.settings import Settings, settings_for
@@ -66,7 +66,6 @@ SCHEMA = {
     "method": pl.String,
     "seed": pl.Int64,
     "tau": pl.Float64,
-    "drawn": pl.Float64,
     "error": pl.Float64,
 }
 Parts = tuple[list[CachedGraph], CachedGraph]  # learned from, and ranked
@@ -161,19 +160,14 @@ def parts_of(graphs: dict[str, CachedGraph], name: str, learned: str, seed: int)
     """What is learned from, and what is ranked."""
     graph = graphs[name]
     if learned == ACROSS:
-        return [one for one in graphs.values() if one.name != graph.name], graph
+        others = [one for one in graphs.values() if one.name != graph.name]
+        return others, part(graph, np.arange(len(graph.cells)))
     count = len(graph.cells) // 2 if learned == "half" else int(learned)
     order = np.random.default_rng(seed).permutation(len(graph.cells))
     return [part(graph, np.sort(order[:count]))], part(graph, np.sort(order[count:]))
 
 
-def drawn(scores: np.ndarray, runtimes: np.ndarray) -> float:
-    """Tau of an order in which equal scores are drawn."""
-    order = np.lexsort((np.random.default_rng(0).permutation(len(scores)), scores))
-    return kendall_tau(np.argsort(order), runtimes)
-
-
-def error(scores: np.ndarray, graph: CachedGraph) -> float:
+def error(places: np.ndarray, graph: CachedGraph) -> float:
     """The jackknife over a graph's choices: nodes whose layouts go together are one."""
     numbers = [np.unique(column, return_inverse=True)[1] for column in graph.cells.T]
     first = [np.unique(one, return_index=True)[1] for one in numbers]  # as they are met
@@ -182,7 +176,7 @@ def error(scores: np.ndarray, graph: CachedGraph) -> float:
     for one in same.values():
         kept = one == np.bincount(one).argmax()
         if not kept.all():
-            taus.append(kendall_tau(scores[kept], graph.runtime[kept]))
+            taus.append(kendall_tau(places[kept], graph.runtime[kept]))
     gaps = np.array(taus) - np.mean(taus)
     return float(np.sqrt((len(taus) - 1) / len(taus) * np.square(gaps).sum()))
 
@@ -196,8 +190,8 @@ def tables(results: pl.DataFrame) -> str:
             cells = [method]
             for name in GRAPHS:
                 own = results.filter(method=method, graph=name, learned=learned)
-                mean = own.select(pl.col("tau", "drawn", "error").mean()).row(0)
-                said = f"{mean[0]:.3f} +- {mean[2]:.2f} ({mean[1]:.3f})" if len(own) else "-"
+                tau, error = own.select(pl.col("tau", "error").mean()).row(0)
+                said = f"{tau:.3f} +- {error:.2f}" if len(own) else "-"
                 cells.append(said)
             rows.append(cells)
         texts.append(table(rows, [f"learned from {learned}", *GRAPHS]))
@@ -247,8 +241,9 @@ def main() -> None:
             continue
         train, held = parts_of(graphs, name, learned, seed)
         scores = METHODS[method](train, held, seed, args.steps)
-        tau = kendall_tau(scores, held.runtime)
-        line = (name, learned, method, seed, tau, drawn(scores, held.runtime), error(scores, held))
+        places = places_of(scores, held.layouts_set)
+        tau = kendall_tau(places, held.runtime)
+        line = (name, learned, method, seed, tau, error(places, held))
         print(f"{method}, {name}, learned from {learned}, seed {seed}: {tau:.3f}", flush=True)
         results = pl.concat([results, pl.DataFrame([line], SCHEMA, orient="row")])
         with atomic_file(args.results) as temporary:

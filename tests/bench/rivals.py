@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from lib.files.named import named
-from lib.programs.calibrate.tuning import best_factor
 from lib.programs.inputs import Programs, predict
 from lib.programs.pooled import POOLED, pooled_rows
 from lib.programs.settings import TRANSFORMS, ProgramCollection
@@ -38,7 +37,6 @@ class Case:
         called: task -> networks that call it.
         seed: of weights, and of what boosting is shown.
         split: ``networks`` or ``random``.
-        boosted: what boosting predicts of the sides that it has not learned from, once it has.
     """
 
     train: Programs
@@ -48,14 +46,6 @@ class Case:
     called: Mapping[str, tuple[str, ...]]
     seed: int
     split: str
-    boosted: dict[str, np.ndarray] = field(default_factory=dict)
-
-
-def calibrated(valid: np.ndarray, test: np.ndarray, programs: Programs) -> np.ndarray:
-    """``test`` times the factor that gives the least relative error on the validation programs."""
-    known = np.isfinite(programs.seconds)
-    gap = valid[known] - np.log(programs.seconds[known])
-    return test + best_factor(gap)
 
 
 def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
@@ -74,47 +64,27 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
     return run
 
 
-def _tables(case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Pooled features of each side's programs and devices, and the work that labels are over."""
-    found = {}
-    for side in ("train", "valid", "test"):
-        rows = pooled_rows(getattr(case, side))
-        both = [np.broadcast_to(rows[:, None], (len(rows), len(case.devices), POOLED))]
-        both += [np.broadcast_to(case.devices.numpy(), (len(rows), *case.devices.shape))]
-        found[side] = np.concatenate(both, 2), rows[:, -1].astype(np.float64)
-    return found
+def _table(programs: Programs, case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Pooled features of programs and devices, and the work that labels are over."""
+    rows = pooled_rows(programs)
+    both = [np.broadcast_to(rows[:, None], (len(rows), len(case.devices), POOLED))]
+    both += [np.broadcast_to(case.devices.numpy(), (len(rows), *case.devices.shape))]
+    return np.concatenate(both, 2), rows[:, -1].astype(np.float64)
 
 
-def xgboost(factor: bool) -> Callable[[Case], np.ndarray]:
-    """XGBoost on pooled features, of latency over work.
-
-    It learns once of a case: the variant with the factor predicts the same.
-    """
-
-    def run(case: Case) -> np.ndarray:
-        case.boosted.update(case.boosted or _boosted(case))
-        if not factor:
-            return case.boosted["test"]
-        return calibrated(case.boosted["valid"], case.boosted["test"], case.valid)
-
-    return run
-
-
-def _boosted(case: Case) -> dict[str, np.ndarray]:
+def xgboost(case: Case) -> np.ndarray:
+    """XGBoost on pooled features, of latency over work."""
     import xgboost as library
 
-    tables = _tables(case)
+    tables = {side: _table(getattr(case, side), case) for side in ("train", "test")}
     rows, work = tables["train"]
     wanted = np.log(case.train.seconds) - work[:, None]
     known = np.isfinite(wanted)
-    about = {**BOOSTING, "seed": case.seed}
-    made = library.train(about, library.DMatrix(rows[known], wanted[known]), ROUNDS)
-    return {
-        side: made.predict(library.DMatrix(own.reshape(-1, own.shape[2]))).reshape(own.shape[:2])
-        + done[:, None]
-        for side, (own, done) in tables.items()
-        if side != "train"
-    }
+    matrix = library.DMatrix(rows[known], wanted[known])
+    made = library.train({**BOOSTING, "seed": case.seed}, matrix, ROUNDS)
+    rows, work = tables["test"]
+    predicted = made.predict(library.DMatrix(rows.reshape(-1, rows.shape[2])))
+    return predicted.reshape(rows.shape[:2]) + work[:, None]
 
 
 def with_less(share: float, of: str) -> Callable[[Case], np.ndarray]:
@@ -143,8 +113,7 @@ def _some_networks(case: Case, share: float) -> np.ndarray:
 VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "cdmpp-plus": network("cdmpp-plus"),
     "cdmpp": network("cdmpp"),
-    "xgboost": xgboost(False),
-    "xgboost, with the factor": xgboost(True),
+    "xgboost": xgboost,
 }
 # What CDMPP takes out or exchanges one at a time (its tables 3 to 5 and figure 14a); "cdmpp" among
 # VARIANTS has Box and Cox's labels, the error of both kinds and the encoding of places.

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.cache.codec import DIGITS, TENSORS, decode_layouts, encode_layouts, smallest_type
+from lib.cache.codec import DIGITS, TENSORS, build_dictionary, decode_layouts, smallest_type
 from lib.cache.graph import CachedGraph
 from lib.cache.prune import ALL, pruned
 from lib.cache.reader import Cache
@@ -56,9 +56,8 @@ def redrawn(graph: CachedGraph, count: int, rng: np.random.Generator) -> CachedG
     digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)[np.asarray(graph.cells)]
     ranks = [tuple(map(int, own)) for own in (digits >= 0).sum(-1).max(0)]  # a site's tensors
     drawn = np.stack([random_configuration(ranks, rng) for _ in range(count)])
-    codes = encode_layouts(drawn.reshape(count, len(ranks), TENSORS * DIGITS)).reshape(-1, TENSORS)
-    dictionary, cells = np.unique(codes, axis=0, return_inverse=True)
-    return configured(graph, dictionary, cells.reshape(count, -1))
+    flat = drawn.reshape(count, len(ranks), TENSORS * DIGITS)
+    return configured(graph, *build_dictionary("", [flat], count, len(ranks)))
 
 
 def configured(graph: CachedGraph, dictionary: np.ndarray, cells: np.ndarray) -> CachedGraph:

@@ -26,9 +26,9 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.models.segments.training import SegmentsFold
+from lib.files.named import named
 from lib.settings import MODELS
-from lib.training.fold import new_network
+from lib.training.fold import Fold, new_network
 from tests.bench.case import Shape, program_graph
 
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)
@@ -43,16 +43,12 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     own = {"segment_nodes": 1024, "trained_segments": 1} if model == "gst" else {}
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
-    fold = SegmentsFold(["g"], [], settings, Cache(folder / "cache"))
+    fold = named(settings.fold)(["g"], [], settings, Cache(folder / "cache"))
     network = new_network(fold, 0, 0)
     before = resident("VmRSS:")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     seconds = [timed_epoch(network, fold, number) for number in range(STEPS)]
-    found = {
-        "memory": resident("VmHWM:") - before,
-        "estimate": fold.estimate().bytes,
-    }
-    return {**found, "first": seconds[0], "later": min(seconds[1:])}
+    return {"memory": resident("VmHWM:") - before, "first": seconds[0], "later": min(seconds[1:])}
 
 
 def write_cache(folder: Path, nodes: int, configurations: int) -> None:
@@ -64,7 +60,7 @@ def write_cache(folder: Path, nodes: int, configurations: int) -> None:
         writer.finish({"fingerprint": "bench", "settings": {}})
 
 
-def timed_epoch(network: torch.nn.Module, fold: SegmentsFold, number: int) -> float:
+def timed_epoch(network: torch.nn.Module, fold: Fold, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
     started, generator = time.perf_counter(), np.random.default_rng(number)
     for group in fold.groups(generator):
@@ -91,8 +87,8 @@ def main() -> None:
     if args.one:
         print(json.dumps(measure(args.one[0], Path(args.one[1]), args.configurations)))
         return
-    print("| model | nodes | peak MB | estimate MB | first step s | later steps s |")
-    print("|---|--:|--:|--:|--:|--:|", flush=True)
+    print("| model | nodes | peak MB | first step s | later steps s |")
+    print("|---|--:|--:|--:|--:|", flush=True)
     peaks = {}
     for model in MODELS_MEASURED:
         for nodes in SIZES:
@@ -104,9 +100,8 @@ def main() -> None:
                 done = subprocess.run(line, capture_output=True, text=True, check=True)
             one = json.loads(done.stdout.splitlines()[-1])
             peaks[model, nodes] = one["memory"]
-            sizes = f"{one['memory'] / 1e6:,.0f} | {one['estimate'] / 1e6:,.0f}"
-            times = f"{one['first']:.2f} | {one['later']:.2f}"
-            print(f"| {model} | {nodes:,} | {sizes} | {times} |", flush=True)
+            cells = f"{one['memory'] / 1e6:,.0f} | {one['first']:.2f} | {one['later']:.2f}"
+            print(f"| {model} | {nodes:,} | {cells} |", flush=True)
     ratio = peaks["gst", 50_000] / peaks["gst", 10_000]
     crossed = [nodes for nodes in SIZES if peaks["gat", nodes] > args.limit * 1e9]
     first = f"{crossed[0]:,} nodes" if crossed else "no size"

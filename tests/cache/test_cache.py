@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lib.cache.compress import compress
-from lib.cache.format import LAYOUT, TABLE
+from lib.cache.format import LAYOUT
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
 from lib.files.errors import DataError, UserError
-from lib.files.parquet import write_parquet
 from tests.builders import cached_graph
 from tests.kernels import cached_kernel
 from tests.synthetic import layout_graph
@@ -126,17 +119,6 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
         Cache(tmp_path / "cache")
 
 
-@pytest.mark.parametrize(
-    ("column", "values"), [("source_bytes", [[1], [2]]), ("nodes", ["1", "2"]), ("source", [1, 2])]
-)
-def test_a_table_of_other_types(tmp_path, column, values):
-    cache = write(tmp_path / "cache", mixed_graphs()[:2])
-    path = cache.folder / TABLE
-    write_parquet(cache.table.with_columns(pl.Series(column, values)), path)
-    with pytest.raises(DataError, match=rf"{TABLE}: {column}: found .*01_preprocess\.py"):
-        Cache(cache.folder)
-
-
 def changed(manifest, **values):
     return {**manifest, **values}
 
@@ -195,23 +177,3 @@ def test_graphs_of_several_writers(tmp_path):
         writer.finish({"fingerprint": "f" * 64, "settings": {}})
     for path in whole.folder.iterdir():
         assert path.read_bytes() == (tmp_path / "joined" / path.name).read_bytes(), path.name
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=5))
-def test_what_fails_is_taken_back(good):
-    """Graphs that are added before an error leave nothing, whether others follow or not."""
-    graphs = mixed_graphs()[: len(good)]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        kept = [graph for graph, one in zip(graphs, good, strict=True) if one]
-        wanted = write(folder / "wanted", [*kept, graphs[0]])
-        (folder / "found").mkdir()
-        writer = CacheWriter(folder / "found")
-        for graph, one in zip(graphs, good, strict=True):
-            with suppress(ZeroDivisionError), writer.whole():
-                writer.add(graph, {"source_nodes": len(graph.node_opcode)})
-                assert one or 1 / 0
-        writer.add(graphs[0], {"source_nodes": len(graphs[0].node_opcode)})
-        writer.finish({"fingerprint": "f" * 64, "settings": {}})
-        for path in wanted.folder.iterdir():
-            assert path.read_bytes() == (folder / "found" / path.name).read_bytes(), path.name

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lib.cache.codec import (
+    build_dictionary,
     decode_layouts,
     deduplicate,
-    encode_layouts,
-    smallest_type,
 )
-from lib.cache.encoder import build_dictionary
-from lib.files.errors import DataError
 
 DIGITS = st.integers(-1, 5)
 
@@ -25,57 +21,15 @@ def configurations(most: int = 12, nodes: int = 4) -> st.SearchStrategy[np.ndarr
     return shapes.flatmap(lambda shape: hnp.arrays(np.int8, shape, elements=DIGITS))
 
 
-def slow_code(digits: np.ndarray) -> int:
-    return int("".join(str(digit + 1) for digit in digits), 7)
-
-
 @given(configurations())
 @settings(max_examples=60, deadline=None)
-def test_base_7_round_trip(features):
-    codes = encode_layouts(features)
-    assert codes.shape == (*features.shape[:2], 3)
-    assert codes.dtype == np.int32
-    assert np.array_equal(decode_layouts(codes), features)
-
-
-@given(hnp.arrays(np.int64, 18, elements=DIGITS))
-@settings(max_examples=60, deadline=None)
-def test_a_code_is_the_base_7_number_of_its_digits(features):
-    expected = [slow_code(features[first : first + 6]) for first in (0, 6, 12)]
-    assert encode_layouts(features).tolist() == expected
-
-
-@pytest.mark.parametrize("digit", [-2, 6, 127])
-def test_a_digit_out_of_range_is_refused(digit):
-    features = np.zeros((2, 3, 18), np.int8)
-    features[1, 2, 17] = digit
-    with pytest.raises(ValueError, match=r"-1\.\.5"):
-        encode_layouts(features)
-    with pytest.raises(DataError, match=r"-1\.\.5"):
-        build_dictionary("f", [features], *features.shape[:2])
-
-
-@given(configurations())
-@settings(max_examples=60, deadline=None)
-def test_dictionary_round_trip(features):
+def test_codes_are_the_base_7_numbers_of_the_digits(features):
     dictionary, cells = build_dictionary("f", [features], *features.shape[:2])
-    assert np.array_equal(decode_layouts(dictionary[cells]), features)
-    assert cells.shape == features.shape[:2]
-    triples = [tuple(row) for row in dictionary.tolist()]
-    assert triples == sorted({tuple(row) for row in encode_layouts(features).reshape(-1, 3)})
-    assert cells.dtype == smallest_type(len(dictionary))
-
-
-@pytest.mark.parametrize(
-    ("distinct", "dtype"), [(1, np.uint8), (256, np.uint8), (257, np.uint16), (1000, np.uint16)]
-)
-def test_cells_are_of_the_smallest_type(distinct, dtype):
-    numbers = np.arange(distinct) * 104_729  # spread over all three layouts
-    digits = numbers[:, None] // 7 ** np.arange(18, dtype=np.int64) % 7 - 1
-    features = np.random.default_rng(0).permutation(digits)[:, None].astype(np.int8)
-    dictionary, cells = build_dictionary("f", [features], *features.shape[:2])
-    assert len(dictionary) == distinct
-    assert cells.dtype == dtype
+    expected = {
+        tuple(int("".join(str(digit + 1) for digit in layout), 7) for layout in row.reshape(3, 6))
+        for row in features.reshape(-1, 18)
+    }
+    assert dictionary.tolist() == [list(triple) for triple in sorted(expected)]
     assert np.array_equal(decode_layouts(dictionary[cells]), features)
 
 

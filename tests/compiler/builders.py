@@ -9,9 +9,8 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from lib.cache.codec import encode_layouts
+from lib.cache.codec import build_dictionary
 from lib.cache.graph import CachedGraph
-from lib.compiler.cpu.effects import NO_ROLE
 from lib.compiler.cpu.resolved import ResolvedProgram, effects_of
 from lib.compiler.cpu.returning import Returning
 from lib.compiler.graph import TensorGraph
@@ -77,9 +76,8 @@ class Builder:
             for k, layouts in enumerate(configuration):
                 for role, order in enumerate(layouts):
                     digits[c, k, role, : len(order)] = order
-        codes = encode_layouts(digits.reshape(*digits.shape[:2], 18))
-        dictionary, cells = np.unique(codes.reshape(-1, 3), axis=0, return_inverse=True)
-        count = len(configurations)
+        count, nodes = digits.shape[:2]
+        dictionary, cells = build_dictionary("", [digits.reshape(count, nodes, 18)], count, nodes)
         return CachedGraph(
             name="program",
             split="train",
@@ -88,8 +86,8 @@ class Builder:
             edges=np.array(self.edges, np.int32).reshape(-1, 2),
             node_splits=np.array([0, len(self.features)], np.int32),
             config_nodes=np.array(configurable, np.int32),
-            dictionary=dictionary.astype(np.int32),
-            cells=cells.reshape(codes.shape[:2]).astype(np.uint8),
+            dictionary=dictionary,
+            cells=cells,
             runtime=np.arange(1, count + 1),
             original=np.arange(count, dtype=np.int32),
         )
@@ -120,9 +118,8 @@ def told_effects(
         tensor, before, after, reason, *_ = tables.copies.items[number]
         result[configuration]["copies"].add((tensor, orders[before], orders[after], reason))
     for configuration, number in effects.off_layout.tolist():
-        node, order, role = tables.off_layout.items[number]
-        item = (node, orders[order]) if role == NO_ROLE else (node, orders[order], role)
-        result[configuration]["off_layout"].add(item)
+        node, order = tables.off_layout.items[number]
+        result[configuration]["off_layout"].add((node, orders[order]))
     return result
 
 

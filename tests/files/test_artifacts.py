@@ -74,6 +74,9 @@ def test_files_appear_together(tmp_path):
     with atomic_files(*paths) as (one, two):
         one.write_text("one")
         write_json(two, 2)
+        assert listing(tmp_path / "b") == [two.name]  # a second name would be left by a kill
+        with atomic_file(two) as same:
+            assert same == two
         assert not any(path.exists() for path in paths)
     assert [path.read_text() for path in paths] == ["one", "2\n"]
     assert listing(tmp_path / "a") + listing(tmp_path / "b") == ["one.txt", "two.json"]

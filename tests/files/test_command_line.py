@@ -21,7 +21,6 @@ MODULES = (
     "lib.report.status",
     "lib.collect.tvm",
     "lib.collect.tvm.export",
-    "lib.report.sync",
 )
 
 

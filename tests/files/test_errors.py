@@ -15,9 +15,13 @@ import polars as pl
 import pytest
 
 from lib.files import tensor_file
+from lib.files.artifacts import read_json
 from lib.files.errors import UserError, one_line_errors
+from lib.files.locks import in_use, is_in_use
 from lib.files.parquet import write_parquet
 from lib.runs.identity import Run
+from lib.settings import parser, resolve
+from lib.training.fold import Fold
 from tests.builders import COLLECTION, TGRAPH
 from tests.stages import REPOSITORY, TINY_FLAGS, environment
 from tests.synthetic import write_collection
@@ -121,6 +125,40 @@ def test_other_weights_in_their_place(error_of, root, field):
     assert f"{path}: {field}: found {found}, expected {expected}; train again" in said
 
 
+@pytest.mark.parametrize("name", ["history.parquet", "model.safetensors", "last.safetensors"])
+def test_a_damaged_file_of_a_fold_or_another_trainings(error_of, root, name):
+    """Also one that stages 3 and 4 do not read, but people do."""
+    path = root / "outputs" / TGRAPH / "fold_0" / name
+    if name == "history.parquet":
+        write_parquet(pl.read_parquet(path), path, {"identity": "0" * 64})
+    else:
+        path.write_bytes(bytes(path.stat().st_size))
+    said = error_of("04_ensemble.py")
+    assert f"{path}: identity: found none, or that of another training, expected that of" in said
+    found = resolve(
+        parser("").parse_args([*TINY_FLAGS, "--epochs=1", f"--collection={COLLECTION}"])
+    )
+    assert Run(root / "outputs", found.settings, root / "data").stated("train", 0) == ""
+
+
+def test_no_cache_is_replaced_that_a_training_learns_from(root, monkeypatch, capfd):
+    cache = root / "outputs" / COLLECTION / "cache"
+    used = []
+    real = Fold.load.__func__
+    load = lambda *given: [used.append(is_in_use(cache)), real(*given)][1]  # noqa: E731
+    monkeypatch.setattr(Fold, "load", classmethod(load))
+    main(monkeypatch, root, "02_train.py", "--fold", "1")
+    assert used == [True] and not is_in_use(cache)
+    before = contents(cache)
+    write_collection(root / "data", COLLECTION, train=4, valid=1, test=1)
+    with in_use(cache), pytest.raises(SystemExit):
+        main(monkeypatch, root, "01_preprocess.py", "--jobs", "1")
+    assert f"error: {cache}: another run learns from it" in capfd.readouterr().err
+    assert contents(cache) == before
+    main(monkeypatch, root, "01_preprocess.py", "--jobs", "1")
+    assert contents(cache) != before
+
+
 def test_a_fold_without_scores_is_not_left_out(error_of, root):
     """``--folds 2`` means folds 0 and 1: it blended one of them, and said nothing."""
     folder = root / "outputs" / TGRAPH / "scores"
@@ -138,14 +176,14 @@ def test_scores_of_other_graphs(error_of, root):
     assert "fold_0.parquet: valid: found no valid_0.v1.0" in found or "train: found" in found
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"data": 3}', "NaN"])
+@pytest.mark.parametrize("text", ["{", '{"data": 3}'])
 def test_a_folds_numbers_of_another_kind(error_of, root, text):
     path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
     path.write_text(text)
     assert f"{path}: " in error_of("04_ensemble.py")
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"stage": "train"}'])
+@pytest.mark.parametrize("text", ["{", '{"stage": "train"}'])
 def test_a_bad_record_does_not_fail_stage_4(root, monkeypatch, capfd, text):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     path = root / "outputs" / TGRAPH / "stages" / "train_0.json"
@@ -281,8 +319,44 @@ def test_a_full_standard_output():
     assert done.stderr == "error: standard output: No space left on device\n"
 
 
+BEGIN = "import lib\nlib.begin_program()\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso8859-15"])
+def test_signs_that_an_encoding_lacks_are_written_out(encoding):
+    done = subprocess.run(
+        [sys.executable, "-c", f"{BEGIN}print('\u03c4 0.5')"],
+        cwd=REPOSITORY,
+        env=environment() | {"PYTHONIOENCODING": encoding},
+        capture_output=True,
+    )
+    assert done.stdout == b"\\u03c4 0.5\n", done.stderr
+
+
+def test_a_closed_standard_output(tmp_path):
+    """No file that is opened gets its place, and with it the lines."""
+    program = f"{BEGIN}import sys\nfile = open('kept', 'w')\nprint(sys.stdout.isatty(), flush=True)"
+    line = ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program]
+    subprocess.run(line, cwd=tmp_path, env=environment(), check=True)
+    assert (tmp_path / "kept").read_text() == ""
+
+
+def test_help_that_nobody_reads_any_more():
+    line = [sys.executable, "-SEB", "-m", "lib.runs.variables", "help", "out"]
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(line, cwd=REPOSITORY, stdout=writes, stderr=subprocess.PIPE)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_file_that_is_not_there_is_not_called_found(tmp_path):
+    with pytest.raises(UserError, match=r"a\.json: No such file or directory; expected a JSON"):
+        read_json(tmp_path / "a.json")
+
+
 # Processes that those who started them tell about: the collector's, and one that waits for a task.
-TOLD_OF = ("measure.py", "quiet.py", "hand.py")
+TOLD_OF = ("measure.py", "hand.py")
 
 
 def test_every_command_ends_in_one_line():

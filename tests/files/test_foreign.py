@@ -13,15 +13,12 @@ from lib.collect.tvm import raw
 from lib.collect.xla import copies, measurements
 from lib.files.errors import DataError
 from lib.files.foreign import ZLIB_MEMORY, reading
-from lib.models.tgraph_plus.measured import measured_copies
 from lib.programs.latency.network import read_network
 from lib.programs.tensorir.described import ARRAYS
 
 UNKNOWN = 99  # a way to compress
 
 READERS = {
-    "copies": copies.read_copies,
-    "measured copies": measured_copies,
     "programs": measurements.read_raw,
     "tensor programs": raw.read,
     "networks": read_network,

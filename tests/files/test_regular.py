@@ -18,8 +18,7 @@ from lib.files.artifacts import fingerprint_files, read_json
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
-from lib.scoring.submission import read_entries, read_ids
-from lib.tpugraphs.labels import count_configurations, read_runtimes
+from lib.scoring.submission import read_entries
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
@@ -35,8 +34,8 @@ def read_candidates(path: Path) -> None:
 
 
 READERS = {
-    "npz": (open_regular, read_layout, read_tile, count_configurations, read_candidates),
-    "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_runtimes, read_program),
+    "npz": (open_regular, read_layout, read_tile, read_candidates),
+    "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_program),
     "jsonl": (read_candidates, lambda path: read_regular(path, 9)),
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
@@ -54,7 +53,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, tensor_file.load, tensor_file.read_metadata, read_table)
-OTHERS = (read_entries, read_ids, measured)
+OTHERS = (read_entries, measured)
 
 
 @contextmanager
@@ -121,7 +120,7 @@ def test_what_the_machine_refuses_says_nothing_of_the_content(
     monkeypatch.setattr(os, "open", refused)
     with pytest.raises(UnreadableError) as caught:
         read(path)
-    expected = f"{path}: file: found {os.strerror(number)}, expected a readable file"
+    expected = f"{path}: {os.strerror(number)}; expected a readable file"
     assert str(caught.value) == expected
     assert str(pickle.loads(pickle.dumps(caught.value))) == expected
 

@@ -33,12 +33,6 @@ def test_round_trip(tmp_path):
         assert torch.equal(tensors[name], tensor)
 
 
-def test_the_same_content_gives_the_same_bytes(tmp_path):
-    tensor_file.save(tmp_path / "a", TENSORS, ABOUT)
-    tensor_file.save(tmp_path / "b", TENSORS, dict(reversed(ABOUT.items())))
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 class Harmful:
     """Unpickling it would leave a trace."""
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
 from lib.files.named import named
 from lib.models.common.build import network_for
 from lib.models.common.input import input_of
@@ -34,13 +33,6 @@ def test_a_model_has_its_network_and_what_its_scores_need(kind, model):
     assert type(network_for(settings)) is named(settings.network)
     permuted = getattr(settings, "permutations", 1) > 1  # scores depend on the batch
     assert (input_of(settings).groupings is not None) == permuted
-    assert not settings.picks or input_of(settings).parts is not None  # scores are sums
-
-
-def test_learned_costs_are_as_wide_as_the_features_of_copies():
-    network = network_for(settings_of("layout", "tgraph-plus"))
-    named = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
-    assert network.effects.own.sum(dim=1).tolist() == [len(names) for names in named]
 
 
 @pytest.mark.parametrize(

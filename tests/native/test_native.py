@@ -57,16 +57,10 @@ def _available() -> bool:
     return native.available.__wrapped__()
 
 
-def test_a_damaged_library_is_compiled_again(built):
-    path, done, _ = built
+def test_a_library_is_compiled_once(built):
+    _, done, _ = built
     assert _available() and _available()
     assert done == ["compiled", "loaded", "loaded"]
-    for damage in (path.read_bytes()[:5000], b"cood" + path.read_bytes()[4:], b""):
-        done.clear()
-        path.write_bytes(damage)
-        assert _available() and done == ["compiled", "loaded"]
-    path.with_suffix(".json").unlink()  # as a kill between the two leaves it
-    assert _available() and done[-2:] == ["compiled", "loaded"]
 
 
 @pytest.mark.parametrize("variables", [{"PATH": "/nowhere"}, {"CXX": "clang++"}, {"CXX": ""}])
@@ -88,12 +82,3 @@ def test_without_a_compiler_and_a_library_it_is_told(built, monkeypatch, capfd):
     assert not _available()
     told = capfd.readouterr().err
     assert "torch alone" in told and "no C++ compiler, no-such-compiler is not in PATH" in told
-
-
-def test_another_compiler_is_told(built, capfd):
-    path, _, programs = built
-    assert _available()
-    _program(programs / "g++", "echo g++ 13.1.0")
-    path.write_bytes(b"")
-    assert _available()
-    assert "compiled by g++ 12.2.0 before, and now by g++ 13.1.0" in capfd.readouterr().err

@@ -102,8 +102,8 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     effects = CopiesGraph(cached).batch(rows)
     for name in ("features", "sizes"):
         assert np.isfinite(getattr(effects, name).numpy()).all(), name
-    for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
-        list(segments_batch(SegmentedGraph(cached, size, cut), rows).segments)
+    for size in (0, 5):
+        list(segments_batch(SegmentedGraph(cached, size), rows).segments)
 
 
 @settings(max_examples=80, deadline=None)

@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lib.cache import encoder
-from lib.cache.codec import decode_layouts
-from lib.cache.encoder import build_dictionary
+from lib.cache.codec import build_dictionary, decode_layouts
 from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
@@ -30,7 +28,7 @@ from tests.tpugraphs.builders import chain, layout_run, members, npy, rezip, tun
 DRIVER = """
 import json, re, sys
 from pathlib import Path
-import pyarrow.parquet  # tables import it late; it is no part of what streaming takes
+import pandas, pyarrow.parquet  # imported late; they are no part of what streaming takes
 from lib.preprocess.collection import RawFile, write_cache
 peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
 before = peak()
@@ -50,11 +48,6 @@ def assert_exact(features: np.ndarray, dictionary: np.ndarray, cells: np.ndarray
     assert len(dictionary) == len(rows)
     assert dictionary.tolist() == sorted(dictionary.tolist())
     assert np.array_equal(decode_layouts(dictionary)[cells], features)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(encoder, "BLOCK", 8)
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,18 +78,9 @@ def test_the_dictionary_grows_over_chunks(distinct, cell):
     assert cells.dtype == cell
 
 
-@pytest.mark.parametrize("hashes", [1, 3])
-def test_collisions_of_hashes_lose_nothing(monkeypatch, small_blocks, hashes):
-    monkeypatch.setattr(encoder, "MIN_SLOTS", 1)
-    monkeypatch.setattr(encoder, "_hashes", lambda rows: rows[:, 0].astype(np.int64) % hashes)
-    rng = np.random.default_rng(1)
-    features = many_triples(rng, 40)[rng.integers(0, 40, (50, 5))].astype(np.float32)
-    assert_exact(features, *build_dictionary("f", [features[:20], features[20:]], 50, 5))
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -2, 6, 0.5, 1e30, 4.9999995])
 @pytest.mark.parametrize("where", [(0, 0, 0), (7, 1, 5), (19, 2, 17)])
-def test_a_digit_that_is_none(value, where, small_blocks):
+def test_a_digit_that_is_none(value, where):
     features = np.zeros((20, 3, 18), np.float32)
     features[where] = value
     with pytest.raises(DataError, match=r"^f: node_config_feat: found .* integers in -1\.\.5"):

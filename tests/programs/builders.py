@@ -80,7 +80,7 @@ def write_root(
                 if place and number == programs - 1:
                     continue
                 again = seconds / speed * 1.02 if number == 1 else None
-                row = (task * programs + number, place, seconds / speed, again, 0)
+                row = (task * programs + number, place, seconds / speed, again)
                 latencies.append(row)
     _write(root, tasks, programs, networks, test, forests, features, latencies)
     return root
@@ -129,12 +129,9 @@ def _write(root, tasks, programs, networks, test, forests, features, latencies) 
             latencies,
             schema={
                 **{"program": pl.Int32, "device": pl.Int8, "seconds": pl.Float32},
-                **{"again": pl.Float32, "flags": pl.Int8},
+                "again": pl.Float32,
             },
             orient="row",
-        ),
-        "unscheduled": pl.DataFrame(
-            schema={"task": pl.Int32, "device": pl.Int8, "seconds": pl.Float32}
         ),
     }
     for name, frame in table.items():

@@ -42,14 +42,6 @@ def test_one_that_is_cut_short_is_told(data):
         receive(io.BytesIO(whole[:cut]))
 
 
-def test_what_is_no_object_is_told():
-    body = io.BytesIO()
-    np.savez(body, about=np.array("[1]"))
-    size = len(body.getvalue()).to_bytes(8, "big")
-    with pytest.raises(DataError, match="an object"):
-        receive(io.BytesIO(size + body.getvalue()))
-
-
 @pytest.mark.parametrize(
     ("code", "errors", "said"),
     [

@@ -72,9 +72,8 @@ def test_the_manifest_knows_the_devices_and_every_file(made, tmp_path):
     again = write_programs(tmp_path / "same")
     assert again.fingerprint == cache.fingerprint
     root = tmp_path / "same" / "root"
-    frame = pl.read_parquet(table_path(root, "unscheduled"))
-    row = pl.DataFrame({"task": [0], "device": [0], "seconds": [1.0]}, schema=frame.schema)
-    write_parquet(pl.concat([frame, row]), table_path(root, "unscheduled"))
+    frame = pl.read_parquet(table_path(root, "latencies"))
+    write_parquet(frame.with_columns(pl.col("seconds") * 2), table_path(root, "latencies"))
     write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")
     assert read_manifest(tmp_path / "c")["fingerprint"] != cache.fingerprint
 

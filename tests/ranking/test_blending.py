@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from lib.ranking.blending import METHODS, blend, blend_frames
+from lib.ranking.blending import METHODS, blend, blend_frames, places_of
 from lib.settings.base import BLENDINGS
 from tests.scoring.test_ensemble import frame
 
@@ -55,3 +55,9 @@ def test_arrays_and_frames_are_blended_alike(method, folds, count, seed):
     for name, own in scores.items():
         found = blended.filter(graph=name)["score"].to_numpy()
         assert found == pytest.approx(blend(list(own), method))
+
+
+def test_places_break_ties_by_layouts_set_then_by_position():
+    scores = np.array([0.5, -1, 0.5, 0, 0.5 + 1e-15])
+    assert places_of(scores, np.array([2, 0, 2, 3, 1])).tolist() == [3, 0, 4, 1, 2]
+    assert places_of(np.zeros(3), np.zeros(3)).tolist() == [0, 1, 2]

@@ -7,7 +7,7 @@ import pytest
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.ranking.measures import LAYOUTS, TILES, Measures, measures_of
+from lib.ranking.measures import Measures, measures_of
 from lib.ranking.metrics import GLUE, PAIRS, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
 from lib.settings import MODELS
 from lib.systems import SYSTEMS
@@ -58,14 +58,6 @@ def test_a_gain_is_told_where_the_compilers_own_was_measured(kind):
     assert not {one.key for one in kind.gains} & set(kind.measure(scores, runtimes, other))
 
 
-@EVERY
-def test_numbers_beside_the_network_are_on_the_scale_of_the_one_that_counts(kind):
-    for one in (kind.baseline, kind.ceiling, *([kind.chance] if kind.chance else [])):
-        assert one.compute is None
-        assert one.text(0.1234) == kind.main.text(0.1234)
-        assert one.higher_is_better == kind.main.higher_is_better
-
-
 def test_settings_name_the_number_that_counts():
     for name, models in MODELS.items():
         for settings in models.values():
@@ -87,11 +79,6 @@ def test_settings_name_the_number_that_counts():
 )
 def test_a_kind_is_the_first_word_of_a_name(name, kind):
     assert measures_of(name) is KINDS[kind]
-
-
-@pytest.mark.parametrize(("count", "layout", "tile"), [(3, 3, 3), (5, 5, 5), (9, 9, 5)])
-def test_how_many_configurations_a_submission_names(count, layout, tile):
-    assert (LAYOUTS.length(count), TILES.length(count)) == (layout, tile)
 
 
 @pytest.mark.parametrize(

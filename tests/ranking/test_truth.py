@@ -13,7 +13,7 @@ from lib.cache.compress import compress
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import DataError
-from lib.ranking.truth import CachedLabels, Labels, RawLabels, Truth
+from lib.ranking.truth import CachedLabels, RawLabels, Truth
 from lib.tpugraphs.npz import LayoutGraph, write_layout, write_tile
 from lib.tpugraphs.roots import DataRoot
 from tests.kernels import cached_kernel, tile_kernel
@@ -50,7 +50,7 @@ def raw(tmp_path_factory, graphs) -> RawLabels:
 
 
 @pytest.fixture(params=["cached", "raw"])
-def labels(request) -> Labels:
+def labels(request) -> CachedLabels | RawLabels:
     return request.getfixturevalue(request.param)
 
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from xml.etree import ElementTree
 
+SVG, LINK = "{http://www.w3.org/2000/svg}", "data:image/svg+xml;base64,"
 
-def marks(figure: str, variable: str) -> list[tuple[float, float]]:
-    """Return where a figure has marks of a colour, a variable of the page's style."""
-    uses = ElementTree.fromstring(figure).iter("use")
-    colour = f"var(--{variable})"
-    return [(float(u.get("x")), float(u.get("y"))) for u in uses if u.get("stroke") == colour]
+
+def drawing(figure: str) -> ElementTree.Element:
+    """Return the image of a figure."""
+    return ElementTree.fromstring(b64decode(figure.partition(LINK)[2].partition('"')[0]))
+
+
+def marks(figure: str, colour: str) -> list[tuple[float, float]]:
+    """Return where a figure has marks of a colour."""
+    uses = drawing(figure).iter(f"{SVG}use")
+    own = [use for use in uses if f"stroke: {colour}" in use.get("style", "")]
+    return [(float(use.get("x")), float(use.get("y"))) for use in own]
 
 
 def texts(figure: str) -> list[str]:
     """Return the text of a figure, in its order."""
-    return [text.text or "" for text in ElementTree.fromstring(figure).iter("text")]
+    return [text.text or "" for text in drawing(figure).iter(f"{SVG}text")]
 
 
 def numbers(figure: str) -> list[float]:
     """Return every coordinate of the marks and lines of a figure."""
-    assert "nan" not in figure.lower() and "inf" not in figure.lower()
-    root = ElementTree.fromstring(figure)
-    lines = " ".join(p.get("d", "") for p in root.iter("path") if "clip-path" in p.attrib)
-    points = [float(u.get(axis)) for u in root.iter("use") for axis in "xy"]
+    root = drawing(figure)
+    lines = " ".join(p.get("d", "") for p in root.iter(f"{SVG}path") if "clip-path" in p.attrib)
+    points = [float(u.get(axis)) for u in root.iter(f"{SVG}use") for axis in "xy"]
+    assert "nan" not in lines and "inf" not in lines
     return points + [float(one) for one in re.findall(r"-?\d+\.?\d*", lines)]

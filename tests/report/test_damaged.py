@@ -54,7 +54,7 @@ def test_a_record_of_another_kind_is_left_out(folder, capsys, text):
     assert warnings.pop().startswith(f"warning: left out: {folder / RECORD}: ")
 
 
-TABLES = ("fold_1/history.parquet", "scores/fold_1.parquet")
+TABLES = ("fold_1/history.parquet",)
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "text"])

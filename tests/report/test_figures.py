@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,21 +34,9 @@ def test_shortened_names_keep_their_ends(name, most):
 def test_graphs_stand_best_first_with_baseline_and_ceiling():
     rows = {"low": graph_row(0.1), "high": graph_row(0.9), "middle": graph_row(0.5)}
     figure = figures.by_graph(rows, LAYOUTS, most=60)
-    phone = figures.by_graph(rows, LAYOUTS, most=60, narrow=True)
-    assert [text for text in texts(phone) if text in rows] == ["high", "middle", "low"]
+    assert figure == figures.by_graph(rows, LAYOUTS, most=60)  # to the byte
     assert [text for text in texts(figure) if text in rows] == ["high", "middle", "low"]
-    dots = [x for x, _ in marks(figure, "c0")]
+    dots = [x for x, _ in marks(figure, figures.MODEL)]
     assert len(dots) == 3 and dots == sorted(dots, reverse=True)
-    assert len({x for x, _ in marks(figure, "c1")}) == len({x for x, _ in marks(figure, "c2")}) == 1
-
-
-def test_a_large_cloud_is_thinned():
-    scores, runtimes = np.arange(50_000.0), np.arange(1.0, 50_001.0)
-    figure = figures.rank_against_runtime(scores, runtimes, "g")
-    assert 0 < len(marks(figure, "c0")) <= figures.POINTS
-
-
-def test_the_same_numbers_give_the_same_bytes_and_colours_are_the_page_s():
-    one, other = (figures.by_graph({"g": graph_row(0.5)}, LAYOUTS, 1) for _ in range(2))
-    assert one == other
-    assert "style=" not in one and "20" + "26-" not in one and "var(--c0)" in one
+    for colour in (figures.BASELINE, figures.CEILING):
+        assert len({x for x, _ in marks(figure, colour)}) == 1

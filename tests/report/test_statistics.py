@@ -38,13 +38,6 @@ def test_sign_flips_are_all_tried(values):
     assert paired(np.zeros(len(values)), values).permutation == pytest.approx(expected)
 
 
-def test_random_sign_flips_are_the_same_each_time():
-    differences = np.random.default_rng(1).normal(0.3, 1, 30)
-    normal = 2 * stats.norm.sf(abs(differences.mean()) / np.sqrt((differences**2).sum()) * 30)
-    first, second = (paired(np.zeros(30), differences).permutation for _ in range(2))
-    assert first == second == pytest.approx(normal, abs=0.02)
-
-
 @settings(deadline=None, max_examples=30)
 @given(VALUES, st.data())
 def test_swapping_sides_swaps_wins_and_signs(first, data):
@@ -62,8 +55,6 @@ def test_a_known_case():
     first = np.zeros(10)
     second = np.arange(1, 11) / 10
     found = paired(first, second)
-    low, high = stats.ttest_rel(second, first).confidence_interval(0.95)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert found.permutation == pytest.approx(2 / 2**10)
     assert (found.wins, found.losses, found.ties) == (10, 0, 0)
     assert found.sure

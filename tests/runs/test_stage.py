@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lib.files.artifacts import read_json
+from lib.files.artifacts import read_json, write_json
 from lib.runs.code import STAGES
 from lib.runs.stage import Stage, parser_of
 from lib.settings import resolve
@@ -63,10 +63,9 @@ def test_the_best_of_a_curve_is_its_highest_of_tau_and_its_lowest_of_losses_and_
     assert programs.tracker.bests["validation/mape"] == "min"
 
 
-def test_a_record_says_where_settings_come_from(tmp_path):
+def test_a_record_has_settings_and_identity(tmp_path):
     stage = begun(tmp_path, "train", "--epochs", "3")
     record = json.loads(stage.path.read_text())
-    assert record["origins"]["epochs"] == "command line"
     assert (record["settings"]["epochs"], record["fold"]) == (3, 3)
     assert record["identity"] == stage.run.identity("train", 3)
 
@@ -84,3 +83,19 @@ def test_a_stage_whose_results_are_up_to_date_says_so(tmp_path, capsys, name):
     assert capsys.readouterr().out.startswith(f"{name}: {COLLECTION}{of_fold}: up to date, ")
     assert stage_of(tmp_path, name, *flags).run.up_to_date(name, again.fold)
     assert read_json(again.path)["identity"] == again.run.identity(name, again.fold)
+
+
+def test_results_of_code_that_was_edited_are_said_to_be_replaced(tmp_path, capsys):
+    """And how they are kept; not those of other settings, which the user has just typed."""
+    with stage_of(tmp_path, "train", "--folds", "4") as stage:
+        pretend(stage.run, "train", 3)
+    with stage_of(tmp_path, "train", "--folds", "4", "--epochs", "9") as other:
+        assert not other.up_to_date()
+    assert "replaces" not in capsys.readouterr().out
+    record = read_json(stage.path)
+    record["made_from"]["code"]["lib/training/loss.py"] = "other"
+    write_json(stage.path, record)
+    with stage_of(tmp_path, "train", "--folds", "4", "--epochs", "9") as edited:
+        assert not edited.up_to_date()
+    line = f"train: {COLLECTION} fold 3: replaces those of other lib/training/loss.py; EXPERIMENT="
+    assert capsys.readouterr().out.startswith(line)

@@ -44,135 +44,71 @@ class FakeRun:
 def wandb(monkeypatch):
     """A stand-in for wandb; set ``fake.run`` to what init gives, or to an exception."""
     fake = types.ModuleType("wandb")
-    fake.run, fake.given, fake.refusals = FakeRun(), [], []
+    fake.run, fake.given = FakeRun(), []
 
     def init(**keywords):
         fake.given.append(keywords)
         if isinstance(fake.run, Exception):
             raise fake.run
-        if keywords["mode"] == "online" and fake.refusals:
-            raise OSError(fake.refusals.pop())
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
-    fake.teardown = lambda: fake.given.append("torn down")
     fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
-    fake.Html = lambda *values, **keywords: keywords
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setattr(tracking, "mode_of_runs", lambda: (os.environ["WANDB_MODE"], "a reason"))
+    monkeypatch.setattr(tracking, "mode_of_runs", lambda: "offline")
     for name in ("DATA", "CACHE"):
         monkeypatch.setenv(f"WANDB_{name}_DIR", "elsewhere")
     monkeypatch.setenv("WANDB_MODE", "offline")
     return fake
 
 
-def use(folder) -> None:
-    with tracker(folder) as track:
-        track.log({"epoch": 1, "loss": 0.5})
-        track.log({"epoch": 2, "loss": 0.25})
-        track.summarize({"best_tau": 0.1})
-        track.table("graphs", pl.DataFrame({"graph": ["a"], "tau": [0.1]}))
+def use(folder, **options) -> None:
+    track = tracker(folder, **options).start()
+    track.log({"epoch": 1, "loss": 0.5})
+    track.summarize({"best_tau": 0.1})
+    track.table("graphs", pl.DataFrame({"graph": ["a"], "tau": [0.1]}))
+    track.finish(failed=True)
 
 
-def test_a_run(wandb, tmp_path, capsys):
-    use(tmp_path / "outputs")
+def test_a_run(wandb, tmp_path):
+    use(tmp_path, bests={"validation/tau": "max"})
     (given,) = wandb.given
-    assert given["mode"] == "offline"
-    assert given["group"] == "layout-xla-default-e1"
-    assert given["id"] == "layout-xla-default-train-0-0123456789ab"
-    assert (given["name"], given["job_type"], given["resume"]) == ("fold 0", "train", "allow")
-    assert given["config"] == {"epochs": 3}
-    assert given["tags"] == ["data-012345"]
-    assert given["dir"] == str(tmp_path / "outputs")
-    calls = [(name, args) for name, args, _ in wandb.run.calls if name != "define_metric"]
+    wanted = {"mode": "offline", "group": "layout-xla-default-e1", "name": "fold 0"}
+    wanted |= {"id": "layout-xla-default-train-0-0123456789ab", "resume": "allow"}
+    wanted |= {"config": {"epochs": 3}, "tags": ["data-012345"], "dir": str(tmp_path)}
+    assert given.items() >= wanted.items()
+    axes = {args[0]: known for name, args, known in wandb.run.calls if name == "define_metric"}
+    assert axes["train/*"] == {"step_metric": "epoch", "hidden": False}
+    assert axes["time/*"]["hidden"] and axes["validation/tau"]["summary"] == "max"
+    calls = [call for call in wandb.run.calls if call[0] != "define_metric"]
     assert calls == [
-        ("log", ({"epoch": 1, "loss": 0.5},)),
-        ("log", ({"epoch": 2, "loss": 0.25},)),
-        ("update", ({"best_tau": 0.1},)),
-        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [("a", 0.1)]}},)),
-        ("finish", ()),
+        ("log", ({"epoch": 1, "loss": 0.5},), {"step": 1}),
+        ("update", ({"best_tau": 0.1},), {}),
+        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [("a", 0.1)]}},), {}),
+        ("finish", (), {"exit_code": 1}),
     ]
-    assert wandb.run.calls[-1][2] == {"exit_code": 0}
-    steps = [keywords["step"] for name, _, keywords in wandb.run.calls if "step" in keywords]
-    assert steps == [1, 2]
-    assert capsys.readouterr().err == ""
 
 
-def test_a_failed_stage_is_a_failed_run(wandb, tmp_path):
-    with pytest.raises(RuntimeError), tracker(tmp_path):
-        raise RuntimeError
-    assert wandb.run.calls[-1] == ("finish", (), {"exit_code": 1})
-
-
-@pytest.mark.parametrize("broken", ["init", "define_metric", "log", "update", "finish"])
+@pytest.mark.parametrize("broken", ["", "init", "define_metric", "log", "update", "finish"])
 def test_a_broken_wandb_is_one_warning(wandb, tmp_path, capsys, broken):
     wandb.run = OSError("no space left\nmore") if broken == "init" else FakeRun(broken)
     use(tmp_path)
-    error = capsys.readouterr().err
-    assert error.startswith("warning: W&B is off for the rest of this stage: no space left\n")
-    assert error.count("\n") == 1
+    line = "warning: W&B is off for the rest of this stage: no space left\n"
+    assert capsys.readouterr().err == (line if broken else "")
     if broken != "init":
-        assert wandb.run.calls[-1][0] == broken  # not called again after it
-
-
-def test_a_mode_that_there_is_not_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("WANDB_MODE", "onlin")
-    use(tmp_path)
-    assert not wandb.given
-    line = "warning: WANDB_MODE=onlin: must be online, offline or disabled; W&B is off\n"
-    assert capsys.readouterr().err == line
+        assert wandb.run.calls[-1][0] == broken or wandb.run.calls[-1][2] == {"exit_code": 1}
 
 
 def test_offline_runs_are_announced_by_who_announces(wandb, tmp_path, capsys):
-    with tracker(tmp_path, announces=True):
-        pass
-    line = f"W&B: offline, a reason; `make wandb-sync` uploads the runs in {tmp_path}/wandb\n"
+    use(tmp_path, announces=True)
+    line = f"W&B: offline; `make wandb-sync` uploads the runs in {tmp_path}/wandb\n"
     assert capsys.readouterr().out == line
 
 
-def test_a_server_that_does_not_answer_is_waited_for_once_a_make(
-    wandb, tmp_path, monkeypatch, capsys
-):
-    """And every stage keeps its run."""
-    wandb.refusals = ["no route\nmore"]
-    monkeypatch.setenv("WANDB_MODE", "online")
-    for make, modes in (("1", ["online", "torn down", "offline"]), ("1", ["offline"])):
-        wandb.given.clear()
-        monkeypatch.setenv("TGRAPH_MAKE", make)
-        use(tmp_path)
-        assert [one if isinstance(one, str) else one["mode"] for one in wandb.given] == modes
-        assert wandb.run.calls[-1][0] == "finish"
-    line = capsys.readouterr().err
-    assert line.startswith("warning: W&B does not answer, runs are kept in ")
-    assert line.endswith("/wandb for `make wandb-sync`: no route\n") and line.count("\n") == 1
-    monkeypatch.setenv("TGRAPH_MAKE", "2")
-    use(tmp_path)
-    assert wandb.given[-1]["mode"] == "online"
-
-
-def test_a_key_that_is_refused_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
-    wandb.refusals = ["HTTP 401: unauthorized"]
-    monkeypatch.setenv("WANDB_MODE", "online")
-    use(tmp_path)
-    assert wandb.given[-1]["mode"] == "offline"
-    line = capsys.readouterr().err
-    assert line.startswith("warning: W&B does not accept the key, ") and line.count("\n") == 1
-
-
-def test_a_run_that_was_deleted_begins_under_another_id(wandb, tmp_path, monkeypatch, capsys):
-    wandb.refusals = ["run x was previously created and deleted; try a new run name"]
-    monkeypatch.setenv("WANDB_MODE", "online")
-    use(tmp_path)
-    first, _, second = wandb.given
-    assert second["mode"] == "online" and second["id"] != first["id"]
-    assert second["id"].startswith(first["id"]) and capsys.readouterr().err == ""
-
-
-def test_a_sweeps_agent_gives_a_tag_and_no_identity(wandb, tmp_path, monkeypatch):
+def test_a_sweeps_agent_gives_no_identity(wandb, tmp_path, monkeypatch):
     for name in tracking.OF_A_SWEEP:
         monkeypatch.setenv(name, "s1")
     use(tmp_path)
-    assert wandb.given[0]["tags"] == ["data-012345", "sweep-s1"]
     assert not set(tracking.OF_A_SWEEP) & os.environ.keys()
 
 
@@ -217,12 +153,6 @@ def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
     assert told == kept
 
 
-def read_run(path):
-    from tests import wandb_reader  # late, with W&B: each process of tests imports this
-
-    return wandb_reader.read_run(path)
-
-
 def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
     """Run Python in ``folder`` with ``track``, a tracker in outputs/ below it, and ``Path``."""
     head = (
@@ -243,9 +173,9 @@ def run_program(folder, program: str, **variables: str) -> subprocess.CompletedP
 
 def test_disabled_imports_no_wandb(tmp_path):
     program = (
-        "with Tracker(*given) as t:\n"
-        "    t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', pl.DataFrame({'a': [1]}))\n"
-        "    t.page('r', folder); t.artifact('a', 'b', folder)\n"
+        "t = Tracker(*given).start()\n"
+        "t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', pl.DataFrame({'a': [1]}))\n"
+        "t.page('r', folder); t.artifact('a', 'b', folder); t.finish()\n"
         "sys.exit('wandb' in sys.modules)\n"
     )
     done = run_program(tmp_path, program)
@@ -267,7 +197,7 @@ def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
         path = tmp_path / ".netrc"
         path.write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
         path.chmod(0o600)
-    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs()[0])"
+    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs())"
     given = {"WANDB_MODE": "", "NETRC": str(tmp_path / ".netrc"), **variables}
     done = run_program(tmp_path, program, **given)
     assert (done.stdout, done.returncode) == (f"{mode}\n", 0), done.stderr
@@ -275,14 +205,15 @@ def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
 
 WHOLE_RUN = (
     "page = folder / 'page.html'; page.write_text('<p>hi</p>')\n"
-    "with Tracker(*given) as t:\n"
-    "    for epoch in (1, 2, 3):\n"
-    "        t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
-    "    t.summarize({'best_tau': 0.3})\n"
-    "    t.table('graphs', pl.DataFrame({'graph': ['a', 'b'], 'tau': [0.1, None], 'n': [1, 2]}))\n"
-    "    t.page('report', page)\n"
-    "    t.artifact('submission-c', 'submission', page)\n"
-    "    t.artifact('weights-c@gst <svg>', 'model', page)\n"
+    "t = Tracker(*given).start()\n"
+    "for epoch in (1, 2, 3):\n"
+    "    t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
+    "t.summarize({'best_tau': 0.3})\n"
+    "t.table('graphs', pl.DataFrame({'graph': ['a', 'b'], 'tau': [0.1, None], 'n': [1, 2]}))\n"
+    "t.page('report', page)\n"
+    "t.artifact('submission-c', 'submission', page)\n"
+    "t.artifact('weights-c@gst <svg>', 'model', page)\n"
+    "t.finish()\n"
 )
 
 
@@ -291,27 +222,11 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     folder = tmp_path / "outputs" / "wandb"
     (path,) = folder.glob("offline-run-*/run-c-train-0-abc.wandb")
-    run = read_run(path)
-    assert (run.about.run_id, run.about.run_group) == ("c-train-0-abc", "c-e1")
-    assert (run.about.job_type, run.about.display_name) == ("train", "fold 0")
-    assert run.about.project == "tgraph"
-    assert run.config["epochs"] == 3
-    assert run.axes == dict.fromkeys(("train/*", "validation/*", "time/*"), "epoch")
-    assert run.column("train/loss") == [1, 0.5, pytest.approx(1 / 3)]
-    assert run.column("epoch") == [1, 2, 3]
-    points = [row for row in run.history if "train/loss" in row]
-    assert [row["_step"] for row in points] == [1, 2, 3]
-    assert run.summary["best_tau"] == 0.3
-    assert run.column("graphs/nrows") == [2]
-    assert run.column("report/_type") == ["html-file"]
-    assert run.artifacts["submission-c"] == "submission"
-    assert run.artifacts["weights-c-gst--svg-"] == "model"
-    (table,) = folder.glob(f"offline-run-*/files/{run.column('graphs/path')[0]}")
+    (table,) = path.parent.glob("files/media/table/graphs_*.json")
     assert json.loads(table.read_text(), parse_constant=pytest.fail) == {
         "columns": ["graph", "tau", "n"],
         "data": [["a", 0.1, 1], ["b", None, 2]],
     }
-    assert run.exit_code == 0
     assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
 
 
@@ -321,7 +236,5 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     variables = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     done = run_program(tmp_path, program, WANDB_MODE="online", **variables)
     assert done.returncode == 0
-    assert done.stderr.count("warning: W&B does not answer, runs are kept in ") == 1
+    assert done.stderr.count("warning: W&B is off for the rest of this stage: ") == 1
     assert "Traceback" not in done.stderr
-    (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
-    assert read_run(path).column("epoch") == [1, 2, 3]

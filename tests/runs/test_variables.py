@@ -10,7 +10,7 @@ from lib.runs.variables import check, cores, every, help
 from tests.stages import variables_of_make
 from tests.synthetic import write_collection
 
-PATHS = ("OUTPUTS", "VENV", "DATA", "DATABASE", "SETTINGS")
+PATHS = ("OUTPUTS", "VENV", "DATA", "SETTINGS")
 NUMBERS = ("FOLDS", "JOBS", "ROUNDS", "TRIALS", "BATCH", "TOP", "MEASURE")
 
 
@@ -102,27 +102,24 @@ def test_programs_are_measured_on_one_core():
 
 
 def test_cores_are_those_that_may_be_used(tmp_path):
-    """Fewer if a control group has a quota, of either version, or one around it."""
+    """Fewer if a control group has a quota, or one around it."""
     own = len(os.sched_getaffinity(0))
     inner, none = tmp_path / "a" / "b", tmp_path / "none"
     inner.mkdir(parents=True)
-    assert cores(none, none) == own
+    assert cores(none) == own
     for quotas, count in ((("max", "150000"), 2), (("max", "50000"), 1), (("1000", "max"), 1)):
         for folder, quota in zip((inner, tmp_path), quotas, strict=True):
             (folder / "cpu.max").write_text(f"{quota} 100000\n")
-        assert cores(inner, none) == min(own, count)
-    (inner / "cpu.cfs_quota_us").write_text("-1\n")
-    (tmp_path / "cpu.cfs_quota_us").write_text("40000\n")
-    for folder in (inner, tmp_path):
-        (folder / "cpu.cfs_period_us").write_text("100000\n")
-    assert cores(none, inner) == 1
+        assert cores(inner) == min(own, count)
 
 
 def test_collections_that_have_data(tmp_path):
     for name in ("layout-nlp-default", "tile-xla"):
         write_collection(tmp_path, name, train=1, valid=0, test=0)
-    assert every(str(tmp_path), "") == "layout-nlp-default tile-xla"
-    assert every(str(tmp_path), "tgraph") == "layout-nlp-default tile-xla:own"
+    tiles = "tile-xla:TTA=,HOPS=,ALSO="
+    assert every(str(tmp_path), "") == f"layout-nlp-default:TTA= {tiles}"
+    assert every(str(tmp_path), "tgraph") == f"layout-nlp-default: {tiles},MODEL="
+    assert every(str(tmp_path), "prices").startswith("layout-nlp-default:EPOCHS=,TTA= ")
 
 
 def test_help_has_every_target_below_its_heading():
@@ -131,6 +128,5 @@ def test_help_has_every_target_below_its_heading():
     lines = said.splitlines()
     for target in ("all", "train", "download", "tune", "status", "collect", "setup", "clean"):
         assert any(line.startswith(f"  {target} ") for line in lines), target
-    assert lines.index("look and compare") < next(
-        number for number, line in enumerate(lines) if line.startswith("  compare ")
-    )
+    for heading, target in (("look and compare", "status"), ("latencies of networks", "latency")):
+        assert lines[lines.index(heading) + 1].split()[0] == target

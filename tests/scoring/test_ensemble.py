@@ -11,11 +11,11 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
-from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.blending import blend_frames, choose_folds, places_of
 from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
-from lib.scoring.evaluation import ceilings, evaluate, summary_table
+from lib.scoring.evaluation import ceilings, evaluate, ordered, summary_table
 from tests.synthetic import layout_graph
 
 
@@ -76,10 +76,11 @@ def test_evaluate(cache, graphs):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=20).tolist() for name in ("train", "valid", "test")}
     truth = Truth(CachedLabels(cache))
-    found = evaluate(frame(columns), cache, truth, {}, LAYOUTS)
+    found = evaluate(ordered(frame(columns), cache), cache, truth, {}, LAYOUTS)
     assert set(found["graphs"]) == {"train", "valid"}
     for name, row in found["graphs"].items():
-        baseline = moved_bytes(graphs[name])[graphs[name].original]
+        set_by = graphs[name].layouts_set
+        baseline = places_of(moved_bytes(graphs[name])[graphs[name].original], set_by)
         assert row == {
             **ranking_metrics(np.array(columns[name]), truth.runtimes(name)),
             "baseline_tau": kendall_tau(baseline, truth.runtimes(name)),
@@ -87,8 +88,8 @@ def test_evaluate(cache, graphs):
         assert row["baseline_tau"] > 0.9
     for key, value in found["mean"].items():
         assert value == pytest.approx(np.mean([row[key] for row in found["graphs"].values()]))
-    assert evaluate(frame({"test": columns["test"]}), cache, truth, {}, LAYOUTS) == {}
-    assert evaluate(frame({}), cache, truth, {}, LAYOUTS) == {}
+    for part in ({"test": columns["test"]}, {}):
+        assert evaluate(ordered(frame(part), cache), cache, truth, {}, LAYOUTS) == {}
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -106,7 +107,7 @@ def test_what_has_no_order_is_left_out_and_named_once(tmp_path, labelled):
     cache = Cache(tmp_path)
     apart = [measured(name, [[r] for r in own.tolist()]) for name, own in runtimes.items()]
     truth = Truth(CachedLabels(cache), None if labelled else pl.concat(apart))
-    scores = frame({name: list(range(20)) for name in runtimes})
+    scores = ordered(frame({name: list(range(20)) for name in runtimes}), cache)
     found = evaluate(scores, cache, truth, {}, LAYOUTS)
     assert (set(found["graphs"]), found["left_out"]) == ({"other"}, ["same"])
     text = summary_table({"validation": found, "test": found}, LAYOUTS.columns)

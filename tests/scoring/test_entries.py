@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.scoring.submission import HEADER, read_entries, read_ids
+from lib.scoring.submission import HEADER, read_entries
 
 
 @pytest.mark.parametrize(
@@ -15,8 +14,6 @@ from lib.scoring.submission import HEADER, read_entries, read_ids
         ("ID,ID\na,0;1\n", "line 1"),
         (f"{HEADER}\na,0;1,5\nb,0;1\n", "line 2"),  # not an index column and two others
         (f"{HEADER}\na,0;1\nb,0;1,\n", "line 3"),
-        (f'{HEADER}\n"a,0;1\nb,0;1\n', "line 3"),  # a quote that is not closed
-        (f'{HEADER}\n"a"b,0;1\n', "line 2"),
         (f"{HEADER}\na,0;;1\n", "line 2"),
         (f"{HEADER}\na,0;1\x00\n", "line 2"),
         (f"{HEADER}\na,0.0;1\n", "line 2"),
@@ -37,15 +34,7 @@ def test_a_line_that_is_not_to_the_letter_is_named(tmp_path, text, message):
         f' {HEADER} \n\n"a", 1;0\nb,"0"\n\nc, \nd',
     ],
 )
-def test_as_rfc_4180_has_it(tmp_path, text):
+def test_as_programs_of_tables_write_it(tmp_path, text):
     (tmp_path / "a.csv").write_bytes(text.encode())
     found = {name: order.tolist() for name, order in read_entries(tmp_path / "a.csv").items()}
     assert found == {"a": [1, 0], "b": [0], "c": [], "d": []}
-    assert read_ids(tmp_path / "a.csv") == ["a", "b", "c", "d"]
-
-
-def test_a_row_may_be_longer_than_the_csv_module_reads_by_itself(tmp_path):
-    order = np.arange(100_000)
-    line = "a," + ";".join(map(str, order))
-    (tmp_path / "a.csv").write_text(f"{HEADER}\n{line}\n")
-    assert np.array_equal(read_entries(tmp_path / "a.csv")["a"], order)

@@ -18,11 +18,10 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
-from lib.scoring import expected
 from lib.scoring.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
-from lib.scoring.merge import check_sample, merge
 from lib.scoring.merge import main as merge_main
-from lib.scoring.submission import check_entry, entry_score, read_entries, read_ids
+from lib.scoring.merge import merge
+from lib.scoring.submission import check_entry, entry_score, read_entries
 from lib.settings import settings_class
 from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
@@ -136,22 +135,6 @@ def test_bad_rows_are_refused_even_in_a_partial_submission(outputs, row, message
     assert not (outputs / "submission.csv").exists()
 
 
-def test_kaggles_sample_says_which_ids_and_in_which_order(outputs):
-    ids = [name for c in OFFICIAL_TEST for name in read_entries(submission_of(outputs, c))]
-    sample = outputs / "sample_submission.csv"
-    sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0;1" for name in ids[::-1])]))
-    done = run_merge(outputs, "--sample", sample)
-    assert "10 rows of 10 (the sample)" in done.stdout
-    assert read_ids(outputs / "submission.csv") == ids[::-1]
-    sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0" for name in ids[1:])]))
-    assert "only IDs of the sample" in run_merge(outputs, "--sample", sample).stderr
-    sample.write_text("\n".join(["ID,TopConfigs", *(f"{n},0" for n in ids), "tile:xla:k3,0"]))
-    assert "missing: tile:xla:k3" in run_merge(outputs, "--sample", sample).stderr
-    sample.write_text("ID,TopConfigs\nlayout:abc:a,0\n")
-    with pytest.raises(DataError, match="layout:abc:a"):
-        check_sample(sample)
-
-
 def test_official_data_have_894_rows(tmp_path):
     """Also: quick at the official size, where a layout row may have 100,000 configurations."""
     assert OFFICIAL_TOTAL == 894
@@ -171,23 +154,20 @@ def test_official_data_have_894_rows(tmp_path):
     assert "894 rows of 894 (the official test split), 5 of 5 collections" in done.stdout
 
 
-def test_too_few_official_graphs_are_told(outputs):
-    done = run_merge(outputs, "--official")
-    assert done.returncode == 2
-    assert "layout-xla-default: 2 of 8 official test graphs" in done.stderr
-
-
 def test_counts_come_from_the_raw_test_split_without_a_cache(tmp_path):
     write_collection(tmp_path / "data", LAYOUT, train=1, valid=0, test=2)
     found = find_collection(LAYOUT, tmp_path / "outputs", tmp_path / "data")
     assert found.ids == {f"layout:xla:default:test_{i}.v1.0": 20 for i in (0, 1)}
 
 
-def test_a_graph_that_the_cache_lacks_is_told(tmp_path):
-    write_collection(tmp_path / "data", LAYOUT, train=1, valid=0, test=2)
-    write_outputs(tmp_path, LAYOUT, {"test_0.v1.0": 20}, model="tgraph-plus")  # of small data
-    with pytest.raises(DataError, match=r"no test_1\.v1\.0"):
-        find_collection(LAYOUT, tmp_path, tmp_path / "data")
+@pytest.mark.parametrize(("train", "model"), [(2, "prices"), (19, "tgraph")])
+def test_the_submission_of_official_data_is_that_of_their_default(tmp_path, train, model):
+    write_collection(tmp_path / "data", LAYOUT, train=train, valid=1, test=1)
+    (tmp_path / "data" / "dataset.json").unlink()
+    (graph,) = (tmp_path / "data").rglob("valid_0*.npz")
+    graph.rename(graph.with_name("bert_pretraining.4x4.fp16.npz"))  # which tells official data
+    found = find_collection(LAYOUT, tmp_path / "outputs", tmp_path / "data")
+    assert found.file == submission_of(tmp_path / "outputs", LAYOUT, model)
 
 
 def test_bundled_and_official_rows_do_not_mix(outputs):
@@ -197,13 +177,6 @@ def test_bundled_and_official_rows_do_not_mix(outputs):
 
     with pytest.raises(UserError, match="make no submission together"):
         merge([collection(LAYOUT, CPU_LAYOUTS), collection(TILE, TPUGRAPHS)])
-
-
-@pytest.mark.parametrize("text", ["", "ID,Configs\na,0\n", "ID,TopConfigs\n\xff"])
-def test_a_file_that_is_no_submission(tmp_path, text):
-    (tmp_path / "a.csv").write_bytes(text.encode("latin1"))
-    with pytest.raises(DataError, match=r"a\.csv"):
-        read_entries(tmp_path / "a.csv")
 
 
 @given(st.integers(1, 30), st.data())
@@ -221,13 +194,6 @@ def test_rows_are_checked_and_scored_by_kind(count, data):
         check_entry(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
     with pytest.raises(DataError):
         check_entry(Path("a"), "tile:xla:g", best[:-1], count)
-
-
-def test_where_a_submission_of_a_model_or_an_experiment_is():
-    folder = Path("o")
-    plain = expected.submission_of(folder, None, "")
-    assert plain == expected.submission_of(folder, "tgraph-plus", "") == folder / "submission.csv"
-    assert expected.submission_of(folder, "tgraph", "x") == folder / "submission@tgraph+x.csv"
 
 
 def test_data_that_are_wrong_are_no_data_that_are_absent(tmp_path):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from lib.files.errors import DataError
 from lib.scoring.submission import submission_lines, write_submission
-from tests.scoring.test_ensemble import frame
 
 
-def test_submission_rows_are_ordered_by_score_then_position():
-    scores = frame({"b.v1": [0.5, -1, 0.5, 0], "a": [3.0, 2.0]})
+def placed(places: dict[str, list[int]]) -> pl.DataFrame:
+    rows = [(graph, c, place) for graph, column in places.items() for c, place in enumerate(column)]
+    return pl.DataFrame(rows, schema=["graph", "config", "place"], orient="row")
+
+
+def test_submission_rows_are_in_order():
+    scores = placed({"b.v1": [2, 0, 3, 1], "a": [1, 0]})
     rows = submission_lines(scores, "layout:xla:default", {"b.v1": 4, "a": 2})
     assert rows == [("layout:xla:default:a", "1;0"), ("layout:xla:default:b.v1", "1;3;0;2")]
 
@@ -18,7 +23,7 @@ def test_submission_rows_are_ordered_by_score_then_position():
 @pytest.mark.parametrize("counts", [{"a": 3}, {"a": 1}, {"a": 2, "b": 1}])
 def test_a_submission_that_lacks_configurations_is_refused(counts):
     with pytest.raises(DataError, match="scores"):
-        submission_lines(frame({"a": [1.0, 2.0]}), "layout:xla:default", counts)
+        submission_lines(placed({"a": [0, 1]}), "layout:xla:default", counts)
 
 
 def test_the_file_that_kaggle_scores(tmp_path):

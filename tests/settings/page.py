@@ -26,7 +26,7 @@ HEAD = """# Settings
 A setting is a flag of every stage, and of `ARGS` of make: `ARGS="--learning-rate 0.01"`. What is
 True is switched off by `--no-`, such as `--no-edges`. Settings may also stand in a
 [settings file](../how-to/tune.md#settings-files). `.venv/bin/python 02_train.py --collection NAME
---show` prints the values of a run, and where each is from.
+--show` prints the values of a run.
 
 *Small* data are the bundled measurements and, mostly, your own
 ([dataset.json](../how-to/own-data.md#datasetjson) says so); an empty field is as on official data.

@@ -13,7 +13,6 @@ from lib import settings
 from lib.files.errors import DataError, UserError
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.settings import MODELS
-from lib.settings.base import MOST
 from lib.settings.file import read_settings, write_settings
 
 EVERY = [one for models in MODELS.values() for one in models.values()]
@@ -74,34 +73,22 @@ def test_names_are_those_of_the_flags_and_a_whole_number_may_stand_for_another(t
     ("text", "said"),
     [
         ("learning_rate = 2", "learning_rate: found 2.0, expected from 0 to 1"),
-        ("learning_rate = nan", "learning_rate: found nan, expected from 0 to 1"),
         ("learning_rate = '1'", "learning_rate: found '1', expected a finite number"),
-        (f"gradient_clip = {'9' * 30}", "gradient_clip: found 9+, expected a finite number"),
         ("channels = 0", "channels: found 0, expected at least 1"),
-        (f"channels = {MOST + 1}", "channels: found 2147483648, expected from 1 to"),
         ("channels = 8.0", "channels: found 8.0, expected a whole number"),
         ("channels = true", "channels: found True, expected a whole number"),
-        ("score_training = 1", "score_training: found 1, expected true or false"),
-        ("loss = [1]", r"loss: found \[1\], expected text"),
-        ("seed = 1979-05-27", r"seed: found datetime.date\(.*, expected a whole number"),
         ("[channels]\na = 1", "channels: found {'a': 1}, expected a whole number"),
         (
             "chanels = 8",
             "'chanels': found no such setting, expected one of tgraph-plus, such as ch",
         ),
         ("'\\u0000' = 8", r"found no such setting, expected one of tgraph-plus; 02_train.py --mod"),
-        ("heads = 8", "'heads': found no such setting, expected one of tgraph-plus"),
         ("hops = 2", r"hops: found what paths of files go by, expected --hops \(HOPS of make\)"),
-        ("top-k = 1\ntop_k = 2", "found no such setting"),
-        ("batch-size = 1", "found no such setting"),
         ("warmup = 0.1\nwarm-up = 1", "found no such setting, expected one of .*, such as warmup"),
         ("folds_total = 3\nfolds-total = 3", "folds-total: found it twice"),
         ("model = 'gst'", "model: found 'gst', expected 'tgraph-plus', the run's, or MODEL=gst of"),
-        ("model = 3", "model: found 3, expected 'tgraph-plus', the run's$"),
         ("collection = 'x'", f"collection: found 'x', expected '{COLLECTION}', the run's"),
         ("channels = 8\nchannels = 8", "TOML: found .*expected a TOML file of settings"),
-        ("channels 8", "TOML: found .*expected a TOML file of settings"),
-        (f"channels = {'9' * 9999}", "TOML: found .*expected a TOML file of settings"),
         (f"a = {'[' * 9999}", "TOML: found .*expected a TOML file of settings"),
         ("\ud800", "TOML: found .*expected a TOML file of settings"),
     ],
@@ -118,31 +105,22 @@ def test_what_is_no_file_of_settings(tmp_path):
     large = tmp_path / "large.toml"
     large.write_text("#" * (1 << 21))
     for path in (tmp_path, tmp_path / "missing", large):
-        with pytest.raises(DataError, match=f"{path}: TOML: found .*, expected a TOML file"):
+        with pytest.raises(DataError, match=f"{path}: .*expected a TOML file"):
             read_settings(path, COLLECTION, TGraphPlusSettings)
 
 
-def given_by(*flags: str, model: str = "tgraph-plus", show: bool = False):
-    parsed = settings.parser("x").parse_args(
-        ["--collection", COLLECTION, "--model", model, *flags, *(["--show"] if show else [])]
-    )
+def given_by(*flags: str, model: str = "tgraph-plus"):
+    words = ["--collection", COLLECTION, "--model", model, *flags]
+    parsed = settings.parser("x").parse_args(words)
     return settings.resolve(parsed).settings
 
 
-def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, capsys):
+def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text("channels = 8\nlearning_rate = 0.004\n")
     found = given_by("--settings", str(path), "--channels", "4")
     assert (found.channels, found.learning_rate) == (4, 0.004)
     assert found.epochs == given_by().epochs
-    with pytest.raises(SystemExit):
-        given_by("--settings", str(path), "--channels", "4", show=True)
-    shown = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
-    origins = {row[0]: row[-1].strip() for row in shown}
-    assert origins["channels"] == "command line"
-    assert origins["learning-rate"] == str(path)
-    assert origins["epochs"] == "this data root"
-    assert origins["warmup"] == "default"
 
 
 def test_values_that_do_not_go_together_are_the_fault_of_who_gave_them(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lib.files.errors import UserError
 from lib.scoring.expected import Collection
 from lib.scoring.merge import merge
-from lib.scoring.submission import read_ids, write_submission
+from lib.scoring.submission import read_entries, write_submission
 from lib.tpugraphs.roots import DataRoot, unusable_in
 
 FOLDER = Path("layout/xla/default")
@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_survives_the_submission(tmp_path_factory, name):
     file = folder / "submission.csv"
     one = Collection("layout-xla-default", IDENTIFIER, file, None, counts)
     write_submission(file, [(f"{IDENTIFIER}:{name}", "2;0;1")])
-    assert read_ids(file) == [f"{IDENTIFIER}:{name}"]
+    assert list(read_entries(file)) == [f"{IDENTIFIER}:{name}"]
     merged = merge([one])
     assert not merged.missing
     assert list(merged.entries) == [f"{IDENTIFIER}:{name}"]

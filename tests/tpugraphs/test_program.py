@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.program import layouts, parse_layout, read_program, with_candidates
 from lib.tpugraphs.schema_pb2 import ModuleTuningData
 from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import computation, instruction, module
 
 TUNING = Path(__file__).resolve().parents[3] / "shared/tpugraphs/module_tuning_data_layout.pb"
 needs_tuning = pytest.mark.skipif(not TUNING.exists(), reason="needs ../shared")
@@ -136,3 +138,22 @@ def test_layouts_are_read_as_they_are_written(order, rank):
     features = np.full(18, -1)
     features[6 : 6 + rank] = layout
     assert layouts(features) == {"output": None, "input": layout or None, "kernel": None}
+
+
+def test_sites_in_the_body_of_a_loop_are_counted(tmp_path):
+    """Also those in what the body calls; a score counts each once, and make rank says so."""
+
+    def part(number: int, *calls: tuple[str, int]):
+        called = [
+            instruction(10 * number + k, opcode, called_computation_ids=[to])
+            for k, (opcode, to) in enumerate(calls, start=2)
+        ]
+        return computation(f"p{number}", number, instruction(10 * number, "dot"), *called)
+
+    path = tmp_path / "a.pb"
+    parts = part(4), part(3, ("call", 4)), part(2), part(1, ("while", 3), ("call", 2))
+    path.write_bytes(module(*parts).SerializeToString())
+    program = read_program(path)
+    assert len(program.graph.node_config_ids) == 4
+    assert program.sites_in_loops == 2
+    assert replace(program, module=None).sites_in_loops == 0

@@ -162,26 +162,6 @@ def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
     assert_same_bits(again, undisturbed)
 
 
-def renamed(tensors, metadata):
-    tensors["optimizer."] = tensors.pop("optimizer.0.exp_avg")
-
-
-def reshaped(tensors, metadata):
-    tensors["best.out.weight"] = tensors["best.out.weight"][:, 1:]
-
-
-def without_moments(tensors, metadata):
-    del tensors["optimizer.1.step"]
-
-
-def without_weights(tensors, metadata):
-    tensors.pop(next(name for name in tensors if name.startswith("last.")))
-
-
-def with_other_progress(tensors, metadata):
-    metadata["progress"]["more"] = 1
-
-
 def of_another_identity(tensors, metadata):
     metadata["identity"] = "b"
 
@@ -190,14 +170,8 @@ def of_another_kind(tensors, metadata):
     metadata.clear()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(renamed, reshaped, without_moments, without_weights),
-        *(with_other_progress, of_another_identity, of_another_kind),
-    ],
-)
-def test_a_state_that_does_not_fit_is_ignored(data, tmp_path, undisturbed, change):
+@pytest.mark.parametrize("change", [of_another_identity, of_another_kind])
+def test_a_state_of_another_training_is_ignored(data, tmp_path, undisturbed, change):
     state = tmp_path / "state.safetensors"
     interrupted(data, state, 2)
     tensors, metadata = tensor_file.load(state)

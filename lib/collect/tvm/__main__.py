@@ -14,17 +14,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
 from lib.collect.tvm import plan, raw
 from lib.files.artifacts import read_json, write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
-from lib.files.processor import INSTRUCTIONS, check_has, cores_of, processor
+from lib.files.processor import INSTRUCTIONS, check_has, cores_of
+from lib.files.progress import Lines
 from lib.programs.messages import NATIVE, last_words
 
-DEFAULT_PHASES, DEVICES = "main,again,plain", "devices.json"
+DEVICES = "devices.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -33,20 +32,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
     networks = "comma-separated names or patterns of bundled networks, or names of your own"
     parser.add_argument("--networks", default="*", help=networks)
-    parser.add_argument("--tasks", type=Path, help="a file of tasks' names: measure no other tasks")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
     first = "where to begin, counting from 0"
     parser.add_argument("--first-round", type=int, default=0, help=first)
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
     parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
-    parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
+    once = "time nothing in a second process, which shows the noise"
+    parser.add_argument("--once", action="store_true", help=once)
     core = max(os.sched_getaffinity(0))
     parser.add_argument("--core", type=int, default=core, help="to compile and to time on")
-    realtime = "time at real-time priority (needs privileges)"
-    parser.add_argument("--realtime", action="store_true", help=realtime)
-    again = "time jobs again during which the machine was slow; the better times are kept"
-    parser.add_argument("--repeat-slow", action="store_true", help=again)
     parser.add_argument("--list", action="store_true", help="name the bundled networks and stop")
     return parser.parse_args()
 
@@ -57,23 +52,17 @@ def main() -> None:
     if args.list:
         print("\n".join(plan.bundled()[0]))
         return
-    phases = args.phases.split(",")
-    if unknown := sorted(set(phases) - set(raw.PHASES)):
-        raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
     check_devices(args.devices.split(","))
-    among = plan.named_tasks(args.tasks) if args.tasks else None
     check_least(args, programs=1, rounds=1, first_round=0)
     cores_of("--core", str(args.core))
     remember(args.output / DEVICES, args.devices)
     names = extract(args)
-    tasks, search = plan.eligible_tasks(args.output, names, among)
-    slow = plan.slow_jobs(args.output, phases, processor()) if args.repeat_slow else set()
-    again = f", {len(slow)} slow jobs once more" if args.repeat_slow else ""
-    print(f"collect: {len(tasks)} tasks of {len(names)} networks{again}", flush=True)
+    tasks = plan.eligible_tasks(args.output, names)
+    print(f"collect: {len(tasks)} tasks of {len(names)} networks", flush=True)
     rounds = range(args.first_round, args.rounds)
-    chunks = list(plan.chunks(phases, rounds, tasks, search))
-    for jobs in tqdm(chunks, unit="process", disable=None):
-        measure(args, jobs, slow)
+    chunks = list(plan.chunks(rounds, tasks, args.once))
+    for jobs in Lines("collect", len(chunks), "part").over(chunks):
+        measure(args, jobs)
     print(summary(args.output))
 
 
@@ -128,20 +117,15 @@ def extract(args: argparse.Namespace) -> list[str]:
     return names + own
 
 
-def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job]) -> None:
+def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
     """Have jobs done by one process; a job that brings it down is given up, the rest goes on."""
-    while todo := plan.to_do(args.output, jobs, slow):
-        threads = 2 if todo[0][0] == "threads" else 1
-        other = min(os.sched_getaffinity(0) - {args.core}, default=args.core)
-        cores = f"{args.core},{other}" if threads == 2 else str(args.core)
+    while todo := plan.to_do(args.output, jobs):
         command = [sys.executable, "-m", "lib.collect.tvm.measure", str(args.output)]
-        for flag in ("core", "devices", "programs"):
-            command += [f"--{flag}", str(getattr(args, flag))]
-        command += ["--threads", str(threads), *(["--realtime"] if args.realtime else [])]
+        command += ["--devices", args.devices, "--programs", str(args.programs)]
         done = subprocess.run(
-            ["taskset", "-c", cores, *command],
+            ["taskset", "-c", str(args.core), *command],
             input="".join(f"{phase} {turn} {task}\n" for phase, turn, task in todo),
-            env={**os.environ, "TVM_NUM_THREADS": str(threads), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             preexec_fn=end_with_parent,
@@ -152,9 +136,7 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job])
         reason = last_words(done.returncode, done.stderr)
         if not started:
             raise UserError(f"measuring does not start: {reason}")
-        for line in started:
-            phase, turn, task = line.split()
-            slow.discard((phase, int(turn), task))
+        phase, turn, task = started[-1].split()
         given_up = raw.failed(args.output, phase, int(turn), task)
         write_json(given_up, {"error": reason})
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule
 from tvm.target import Target
 
-from lib.collect.tvm.compiler import hash_of, target_of
+from lib.collect.tvm.compiler import target_of
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 
@@ -35,19 +31,18 @@ class TuningDatabase:
     Args:
         folder: of the two files, which are made if there are none.
         device: instruction set that programs are compiled for.
-        of: the folder that it is a copy of, if it is one, to name.
 
     Attributes:
         tvm: the records of programs that run, for TVM's passes and searches.
     """
 
-    def __init__(self, folder: Path, device: str, of: Path | None = None):
+    def __init__(self, folder: Path, device: str):
         self.folder, self.target = folder, target_of(device)
         folder.mkdir(parents=True, exist_ok=True)
         for name in (WORKLOADS, RECORDS):
             drop_unfinished_line(folder / name)
         self.tvm = meta_schedule.database.MemoryDatabase()
-        self.files = opened(folder, of or folder)
+        self.files = opened(folder)
         for record in self.files.get_all_tuning_records():
             if self._fits(record.target) and (taken := _seconds(record.run_secs)) == taken:
                 self._keep(record)
@@ -74,36 +69,6 @@ class TuningDatabase:
         if runs:
             self._keep(record)
 
-    def begin_with(self, folder: Path, tasks: Sequence[IRModule]) -> Counter[str]:
-        """Take over what another database has measured of some tasks, and is not here yet.
-
-        Returns:
-            How many records were taken, and how many left out, by why.
-
-        Raises:
-            DataError: the folder has none.
-        """
-        known = {hash_of(task): task for task in tasks}
-        ours = {_name(record) for record in self.files.get_all_tuning_records()}
-        counts: Counter[str] = Counter()
-        with copied(folder) as (copy, refused):
-            counts += refused
-            for record in opened(copy, folder).get_all_tuning_records():
-                name, taken = _name(record), _seconds(record.run_secs)
-                task = known.get(name[0])
-                if task is None:
-                    counts["of other tasks"] += 1
-                elif name in ours:
-                    counts["known already"] += 1
-                elif not self._fits(record.target):
-                    counts["of other targets"] += 1
-                elif taken != taken:
-                    counts["failed"] += 1
-                else:
-                    self.add(task, record.as_measure_candidate().sch, taken)
-                    counts["taken"] += 1
-        return counts
-
     def measured(self, task: IRModule) -> list[float]:
         """Return seconds of a task's programs as they were measured; NaN where one failed."""
         workload = str(self.files.commit_workload(task).as_json()[0])
@@ -119,59 +84,10 @@ class TuningDatabase:
         return [(run.as_measure_candidate().sch, _seconds(run.run_secs)) for run in records]
 
 
-def _name(record: meta_schedule.database.TuningRecord) -> tuple[str, str, str]:
-    """Return the key of a program: task, target and schedule."""
-    return hash_of(record.workload.mod), str(Target(record.target)), str(record.trace)
-
-
 def _seconds(noted: Sequence[Any] | None) -> float:
     """Return a record's seconds; NaN of a program that does not run."""
     taken = float(noted[0]) if noted else float("nan")
     return taken if taken < FAILED else float("nan")
-
-
-def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule | None]:
-    """Return the fastest schedule that a tuning database has of each task, of any device.
-
-    The database may be anybody's, or that of a search that was killed, and stays as it is.
-
-    Raises:
-        DataError: the folder has none, or it has none of these tasks.
-    """
-    found: list[Schedule | None] = []
-    with copied(folder) as (copy, refused):
-        if refused:
-            raise DataError(folder, RECORDS, f"a record {min(refused)}", "what MetaSchedule writes")
-        files = opened(copy, folder)
-        for task in tasks:
-            known = files.has_workload(task)
-            records = files.get_top_k(files.commit_workload(task), 1) if known else []
-            found.append(records[0].as_measure_candidate().sch if records else None)
-    if not any(found):
-        raise DataError(folder, RECORDS, "no program of this network that runs", "some")
-    return found
-
-
-@contextmanager
-def copied(folder: Path) -> Iterator[tuple[Path, Counter[str]]]:
-    """Yield the folder of a copy of a database that may be anybody's, or cut short.
-
-    Records that annotate what no rule of MetaSchedule does are left out of it, and counted.
-
-    Raises:
-        DataError: the folder has none.
-    """
-    with tempfile.TemporaryDirectory() as copy:
-        for name in (WORKLOADS, RECORDS):
-            if not (folder / name).is_file():
-                raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
-            shutil.copy(folder / name, copy)
-            drop_unfinished_line(Path(copy) / name)
-        records = Path(copy) / RECORDS
-        lines = records.read_text().splitlines(keepends=True)
-        strange = [_strange(line) for line in lines]
-        records.write_text("".join(x for x, why in zip(lines, strange, strict=True) if not why))
-        yield Path(copy), Counter(f"with {name}" for name in strange if name)
 
 
 def _strange(line: str) -> str:
@@ -184,21 +100,20 @@ def _strange(line: str) -> str:
     return next((name for name in names if not ANNOTATIONS.fullmatch(name)), "")
 
 
-def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
+def opened(folder: Path) -> meta_schedule.database.JSONDatabase:
     """Return the database of a folder.
 
     Raises:
-        DataError: TVM cannot read it, or it has a record that is no rule's; names ``of``.
+        DataError: TVM cannot read it, or it has a record that is no rule's.
     """
     for line in (folder / RECORDS).read_text().splitlines() if (folder / RECORDS).exists() else ():
         if strange := _strange(line):
-            raise DataError(of, RECORDS, f"a record with {strange}", "what MetaSchedule writes")
+            raise DataError(folder, RECORDS, f"a record with {strange}", "what MetaSchedule writes")
     try:
         return meta_schedule.database.JSONDatabase(work_dir=str(folder))
     except Exception as error:  # of TVM, whatever its kind
         reason = " ".join(str(error).split())[-200:]
-        advice = "; delete it" if of == folder else ""
-        raise DataError(of, "json", reason, f"a tuning database of TVM{advice}") from None
+        raise DataError(folder, "json", reason, "a tuning database of TVM; delete it") from None
 
 
 def drop_unfinished_line(path: Path) -> None:

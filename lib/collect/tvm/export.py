@@ -15,22 +15,15 @@ import polars as pl
 
 from lib.collect.tvm import plan
 from lib.collect.tvm.gather import Gathered, gather
-from lib.collect.tvm.merge import Dataset, dataset_of, lacking, merged
 from lib.files.artifacts import atomic_file, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
+from lib.programs.tensorir.accesses import COLUMNS as ACCESSES
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import (
-    ACCESSES,
-    KIND,
-    read_programs,
-    table_of_accesses,
-    table_path,
-)
+from lib.programs.tensorir.records import KIND, read_programs, table_path
 from lib.programs.tensorir.tree import COLUMNS
 
-SORTED = {"latencies": ["program", "device"], "unscheduled": ["task", "device"]}
 LABELS = (
     "seconds of a run: the fastest of 3 to 10 readings that are seconds apart, each the mean of "
     "the runs in at least 0.4 ms"
@@ -70,11 +63,8 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
         "programs": _frame(gathered.programs, program),
         "nodes": pl.DataFrame(nodes),
         "leaves": pl.DataFrame({**leaves, "position": position}),
-        ACCESSES: table_of_accesses(np.concatenate(gathered.accesses)),
-        "latencies": _frame(gathered.latencies, latency | {"flags": pl.Int8}),
-        "unscheduled": _frame(
-            gathered.unscheduled, {"task": small, "device": pl.Int8, "seconds": real}
-        ),
+        "accesses": pl.DataFrame(np.concatenate(gathered.accesses), schema=ACCESSES, orient="row"),
+        "latencies": _frame(gathered.latencies, latency).sort("program", "device"),
     }, gathered
 
 
@@ -88,35 +78,32 @@ def _task(metadata: dict[str, Any]) -> dict[str, Any]:
         "task": metadata["task"],
         "operators": metadata["operators"],
         "arguments": json.dumps(metadata["arguments"]),
-        "split": plan.split_of(metadata),
+        "split": metadata.get("split", "train"),  # what the bundled data say, if it is of these
         "flops": float(metadata["flops"]),
         "distinct": int(metadata["distinct"]),
         "sampled": int(metadata["sampled"]),
     }
 
 
-def dataset_json(dataset: Dataset, gathered: Gathered, before: dict[str, Any]) -> dict[str, Any]:
-    """Return what the data are: kind, hardware, compiler, labels, source, licence, devices, counts.
-
-    ``before`` is the description of the dataset that was added to, if any.
-    """
-    dates = [*gathered.dates, *before.get("measured", ())]
-    calls = dataset.named("networks").join(dataset.tables["tasks"], on="task")
-    tested = calls.group_by("network").agg(test=(pl.col("split") == "test").all())
+def dataset_json(tables: dict[str, pl.DataFrame], gathered: Gathered) -> dict[str, Any]:
+    """Return ``dataset.json``: hardware, compiler, labels, source, licence, devices and counts."""
+    devices = list(gathered.devices.values())
+    splits = tables["tasks"]["split"].gather(tables["networks"]["task"])
+    calls = tables["networks"].with_columns(test=splits == "test")
+    tested = calls.group_by("network").agg(pl.col("test").all())
     return {
         "kind": KIND,
-        "hardware": sorted({device["processor"] for device in dataset.devices}),
+        "hardware": sorted({device["processor"] for device in devices}),
         "compiler": "Apache TVM 0.27, MetaSchedule, LLVM at level 2",
         "labels": LABELS,
         "source": "measured by make collect KIND=programs",
         "licence": "Apache-2.0",
-        "devices": dataset.devices,
+        "devices": devices,
         "test_networks": sorted(tested.filter("test")["network"]),
-        "measured": [min(dates), max(dates)],
+        "measured": [min(gathered.dates), max(gathered.dates)],
         "dropped": dict(sorted(gathered.dropped.items())),
-        "rounding": max(gathered.rounding, before.get("rounding", 0.0)),
-        "counts": {name: len(table) for name, table in dataset.tables.items()},
-        "noise": noise_of(dataset.tables["latencies"], [d["name"] for d in dataset.devices]),
+        "counts": {name: len(table) for name, table in tables.items()},
+        "noise": noise_of(tables["latencies"], [device["name"] for device in devices]),
     }
 
 
@@ -136,37 +123,34 @@ def noise_of(latencies: pl.DataFrame, names: list[str]) -> dict[str, dict[str, f
     return noise
 
 
-def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]:
+def export(work: Path, root: Path) -> dict[str, pl.DataFrame]:
     """Write the dataset in ``root``; each of its files is whole or the one before.
 
     Args:
         work: the work folder.
         root: the dataset's folder.
-        add: keep what ``root`` has already, and add to it.
 
     Raises:
         DataError: a raw file, or the dataset that is there, cannot be believed.
         UserError: nothing is measured, or ``root`` has what the work folder lacks.
     """
     tables, gathered = tables_of(work)
-    dataset, before = Dataset(tables, list(gathered.devices.values())), None
     if (root / "dataset.json").exists():
         before = read_programs(root)
-        old = dataset_of(before)
-        if add:
-            dataset = merged(old, dataset)
-        elif missing := lacking(old, dataset):
-            raise UserError(
-                f"{root} has {missing} programs that {work} lacks: --add keeps them, another "
-                "folder leaves them alone"
-            )
-    metadata = dataset_json(dataset, gathered, before.metadata if add and before else {})
+        old = _schedules(before.tasks, before.programs)
+        if missing := len(old - _schedules(tables["tasks"], tables["programs"])):
+            advice = "another DATA= leaves them alone"
+            raise UserError(f"{root} has {missing} programs that {work} lacks; {advice}")
     with ExitStack() as stack:
-        for name, table in dataset.tables.items():
-            table = table.sort(SORTED[name]) if name in SORTED else table
+        for name, table in tables.items():
             write_parquet(table.rechunk(), stack.enter_context(atomic_file(table_path(root, name))))
-    write_json(root / "dataset.json", metadata)
-    return dataset.tables
+    write_json(root / "dataset.json", dataset_json(tables, gathered))
+    return tables
+
+
+def _schedules(tasks: pl.DataFrame, programs: pl.DataFrame) -> set[tuple[str, str]]:
+    """Return the hashes of the task and of the schedule of each program."""
+    return set(zip(tasks["task"].gather(programs["task"]), programs["schedule"], strict=True))
 
 
 def main() -> None:
@@ -174,9 +158,8 @@ def main() -> None:
     parser = Parser(prog="python -m lib.collect.tvm.export", description=__doc__)
     parser.add_argument("work", type=Path, help="the work folder, as outputs/collect-programs")
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/programs-cpu")
-    parser.add_argument("--add", action="store_true", help="keep what the dataset has, and add")
     args = parser.parse_args()
-    tables = export(args.work, args.root, args.add)
+    tables = export(args.work, args.root)
     size = sum(path.stat().st_size for path in args.root.iterdir() if path.is_file())
     print(
         f"export: {len(tables['programs']):,} programs of "

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tqdm import tqdm
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule
 
@@ -23,6 +22,7 @@ from lib.collect.tvm.plan import bundled, network_path, task_path
 from lib.collect.tvm.running import arguments_of
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import one_line_errors
+from lib.files.progress import Lines
 
 SAMPLE = 16  # schedules drawn to see how many distinct ones a task has
 
@@ -65,7 +65,7 @@ def described(name: str, operators: str, module: IRModule) -> dict[str, Any]:
 def main() -> None:
     """Write the networks that are named, and their tasks, in the work folder."""
     work, *names = sys.argv[1:]
-    for name in tqdm(names, unit="network", file=sys.stdout, disable=None):
+    for name in Lines("collect", len(names), "network").over(names):
         extract(named(name, None), Path(work))
 
 

@@ -11,9 +11,7 @@ import numpy as np
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.agreement import same
-from lib.collect.tvm.merge import DISAGREEMENT
-from lib.collect.tvm.plan import finished, is_slow, usual_reference
-from lib.programs.tensorir.records import DISAGREE, SLOW
+from lib.collect.tvm.plan import finished
 from lib.programs.tensorir.tree import COLUMNS, positions
 
 
@@ -25,14 +23,12 @@ class Gathered:
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     programs: list[tuple] = field(default_factory=list)
     latencies: list[tuple] = field(default_factory=list)
-    unscheduled: list[tuple] = field(default_factory=list)
     nodes: list[np.ndarray] = field(default_factory=list)
     leaves: list[np.ndarray] = field(default_factory=list)
     accesses: list[np.ndarray] = field(default_factory=list)
     position: list[np.ndarray] = field(default_factory=list)
     dropped: Counter = field(default_factory=Counter)
     dates: list[str] = field(default_factory=list)
-    rounding: float = 0.0  # the largest error of a feature in half precision
 
     def device(self, metadata: dict[str, Any], instructions: str, mcpu: str) -> int:
         """Return the number of a device, which measures networks as they are deployed."""
@@ -63,26 +59,17 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
             networks became another.
     """
     gathered = Gathered(tasks)
-    usual = usual_reference(work)
-    for measured in finished(work, "main", "search"):
+    for measured in finished(work):
         if measured.metadata["task"] in tasks:
-            _add(gathered, work, measured, usual)
+            _add(gathered, work, measured)
         else:
             gathered.dropped["of a task that no network calls"] += len(measured.hash)
-    for measured in finished(work, "plain"):
-        if measured.metadata["task"] not in tasks:
-            continue
-        seconds = measured.fastest
-        for k, instructions in enumerate(measured.metadata["devices"]):
-            device = gathered.device(measured.metadata, *instructions)
-            task = tasks[measured.metadata["task"]]
-            gathered.unscheduled.append((task, device, float(seconds[k, 0])))
     return gathered
 
 
-def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str, float]) -> None:
-    """The rows of one raw file and of its repetitions."""
-    phase, turn, task = (measured.metadata[key] for key in ("phase", "round", "task"))
+def _add(gathered: Gathered, work: Path, measured: raw.Measured) -> None:
+    """Add the rows of one raw file and of its repetition."""
+    turn, task = measured.metadata["round"], measured.metadata["task"]
     joined, check = measured.arrays["joined"], measured.arrays["check"]
     middle = np.median(check, (0, 1))  # what most programs of the file compute
     agree = np.all([same(one, middle) for one in check], axis=0)
@@ -95,47 +82,23 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
         tree = forest.tree(k)
         nodes = np.stack([getattr(tree, name) for name in COLUMNS], 1)
         gathered.nodes.append(nodes.astype(np.int32))
-        gathered.leaves.append(half := tables[k].astype(np.float16))
-        gathered.rounding = max(gathered.rounding, float(np.abs(half - tables[k]).max()))
+        gathered.leaves.append(tables[k].astype(np.float16))
         gathered.accesses.append(patterns[k])
         gathered.position.append(positions(tree))
         sizes = len(tables[k]), tree.nodes
         gathered.programs.append((gathered.tasks[task], str(measured.hash[k]), turn, *sizes))
     gathered.dates.append(measured.metadata["measured_at"])
-    second: dict[str, np.ndarray] = {}
-    for again in (name for name, first_phase in raw.REPEATING.items() if first_phase == phase):
-        path = raw.path(work, again, turn, task)
-        repetition = raw.read(path) if path.exists() else None
-        if repetition is None or not np.array_equal(repetition.hash, measured.hash):
-            continue
-        if _clock(repetition) == _clock(measured):
-            devices = [instructions for instructions, _ in repetition.metadata["devices"]]
-            second |= zip(devices, repetition.fastest, strict=True)
-        else:  # another processor, or more threads: devices of their own
-            _latencies(gathered, repetition, usable, first, {}, SLOW * is_slow(repetition, usual))
-    _latencies(gathered, measured, usable, first, second, SLOW * is_slow(measured, usual))
-
-
-def _clock(measured: raw.Measured) -> tuple[str, int]:
-    return measured.metadata["processor"], measured.metadata["threads"]
-
-
-def _latencies(
-    gathered: Gathered,
-    measured: raw.Measured,
-    usable: np.ndarray,
-    first: int,
-    second: dict[str, np.ndarray],
-    flags: int,
-) -> None:
-    """A row for each program on each device; ``second`` has what another process read."""
+    path, second = raw.path(work, "again", turn, task), {}
+    if path.exists():
+        again = raw.read(path)
+        same_processor = again.metadata["processor"] == measured.metadata["processor"]
+        if same_processor and np.array_equal(again.hash, measured.hash):
+            names = [instructions for instructions, _ in again.metadata["devices"]]
+            second = dict(zip(names, again.fastest, strict=True))
     devices = measured.metadata["devices"]
     for (instructions, mcpu), seconds in zip(devices, measured.fastest, strict=True):
         device = gathered.device(measured.metadata, instructions, mcpu)
-        again = second.get(instructions)
+        others = second.get(instructions)
         for row, k in enumerate(usable):
-            other = None if again is None else float(again[k])
-            mark = flags
-            if other is not None and abs(np.log(other / seconds[k])) > np.log1p(DISAGREEMENT):
-                mark |= DISAGREE
-            gathered.latencies.append((first + row, device, float(seconds[k]), other, mark))
+            other = None if others is None else float(others[k])
+            gathered.latencies.append((first + row, device, float(seconds[k]), other))

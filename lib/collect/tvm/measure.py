@@ -22,7 +22,7 @@ import tvm_ffi
 from tvm.ir import IRModule
 
 from lib.collect.tvm import compiler, plan, raw
-from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on
+from lib.collect.tvm.running import LIMIT_SECONDS, Batch
 from lib.files.artifacts import read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError
@@ -42,7 +42,7 @@ class Pending:
     batch: Batch
 
     def write(self) -> None:
-        """Write the programs that run on every device, unless better was read of them before.
+        """Write the programs that run on every device.
 
         Raises:
             UserError: there is none.
@@ -56,31 +56,26 @@ class Pending:
         timed = {
             "seconds": readings.seconds[rows].reshape(shape),
             "check": readings.checks[rows].reshape(shape),
-            "reference": readings.reference,
         }
-        best = float(np.nanmin(readings.reference))
-        if not self.place.exists() or best < raw.read(self.place).best_reference:
-            programs = [p for p, good in zip(self.programs, runs, strict=True) if good]
-            hashes = [program.hash for program in programs]
-            fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
-            if self.metadata["phase"] not in raw.REPEATING:
-                traces = [program.trace for program in programs]
-                fields = raw.described([program.module for program in programs], hashes, traces)
-            raw.write(self.place, fields | timed, self.metadata)
+        programs = [program for program, good in zip(self.programs, runs, strict=True) if good]
+        hashes = [program.hash for program in programs]
+        fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
+        if self.metadata["phase"] != "again":
+            traces = [program.trace for program in programs]
+            fields = raw.described([program.module for program in programs], hashes, traces)
+        raw.write(self.place, fields | timed, self.metadata)
 
 
 class Bench:
-    """The settings, devices and clock, the same for all jobs."""
+    """The settings and devices, the same for all jobs."""
 
     def __init__(self, settings: argparse.Namespace):
         self.settings, self.work = settings, settings.work
         self.devices = settings.devices.split(",")
-        single = settings.threads == 1  # several are left where TVM puts them
-        self.clock = clock_on(settings.core if single else None, settings.realtime)
         self.metadata = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
-            "threads": settings.threads,
+            "threads": 1,
             "devices": [
                 [instruction_sets()[-1] if name == NATIVE else name, compiler.mcpu_of(name)]
                 for name in self.devices
@@ -100,7 +95,6 @@ class Bench:
             task,
             [program.module for program in programs],
             self.devices,
-            self.clock,
             limit=LIMIT_SECONDS,
             footprint=footprint,
         )
@@ -110,13 +104,10 @@ class Bench:
         return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
     def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """Return a job's programs; those of its file, if that is there."""
-        if phase == "plain":
-            return [compiler.Scheduled(task, "", module)]
-        first = raw.path(self.work, raw.REPEATING.get(phase, phase), turn, task)
-        if not first.exists():
+        """Return a job's programs."""
+        if phase != "again":
             return self.drawn(phase, turn, task, module)
-        known = raw.read(first)
+        known = raw.read(raw.path(self.work, "main", turn, task))
         return [
             compiler.Scheduled(name, trace, compiler.rebuilt(module, trace).mod)
             for name, trace in zip(known.hash.tolist(), known.traces, strict=True)
@@ -174,11 +165,8 @@ def main() -> None:
     """Do the jobs on standard input; a job that fails leaves a ``.failed`` file that says why."""
     parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
-    parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--devices", required=True)
-    parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--programs", type=int, required=True)
-    parser.add_argument("--realtime", action="store_true")
     settings = parser.parse_args()
     bench = Bench(settings)
     gc.collect()

@@ -13,8 +13,7 @@ from __future__ import annotations
 import json
 import lzma
 import math
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ import numpy as np
 
 from lib.collect.tvm import raw
 from lib.files.artifacts import read_json, write_json
-from lib.files.errors import DataError, UserError
-from lib.files.regular import read_regular
+from lib.files.errors import UserError
 from lib.programs.messages import file_name
 
 Job = tuple[str, int, str]  # phase, round, task
@@ -35,10 +33,6 @@ FLOPS = (2e4, 1.1e9)  # below it is all overhead, above it takes too long
 MOST_BYTES = 100_000_000  # of arguments
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
-THREADED = 4  # the programs of one in so many tasks are timed on two threads, too
-SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
-HASH = re.compile("[0-9a-f]{16}")  # of a task
-MOST_TEXT = 1 << 24  # bytes of a file of names
 
 
 def bundled() -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
@@ -87,11 +81,6 @@ def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
     return {t["task"]: {k: v for k, v in t.items() if k != "module"} for t in tables}
 
 
-def split_of(metadata: dict[str, Any]) -> str:
-    """Return the split of a task: that of the bundled data, or that it is for training."""
-    return metadata.get("split", "train")
-
-
 def eligible(metadata: dict[str, Any]) -> bool:
     """Return whether a task has enough schedules, and is neither tiny nor too slow."""
     sizes = (
@@ -102,120 +91,52 @@ def eligible(metadata: dict[str, Any]) -> bool:
     return enough and FLOPS[0] <= metadata["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
 
 
-def eligible_tasks(
-    work: Path, networks: Sequence[str], among: Collection[str] | None = None
-) -> tuple[list[str], list[str]]:
-    """Return the eligible tasks of some networks: those to measure, and those for searching alone.
-
-    Args:
-        work: the work folder.
-        networks: names of networks.
-        among: hashes of tasks, all other tasks are left out; ``None`` for no such limit.
+def eligible_tasks(work: Path, networks: Sequence[str]) -> list[str]:
+    """Return the tasks of some networks of a work folder that are worth measuring.
 
     Raises:
         UserError: there is none.
     """
     tasks, calls = tasks_of(work), networks_of(work)
     called = sorted({task for name in networks for task in calls[name]})
-    hashes = [t for t in called if eligible(tasks[t]) and (among is None or t in among)]
+    hashes = [task for task in called if eligible(tasks[task])]
     if not hashes:
-        which = "" if among is None else "among those that were named "
-        raise UserError(f"no task of these networks {which}has enough schedules to measure")
-    search = [task for task in hashes if split_of(tasks[task]) == "search"]
-    return [task for task in hashes if task not in search], search
-
-
-def named_tasks(path: Path) -> list[str]:
-    """Return the tasks that a file names, a line each: hashes, or names that end in a dot and one.
-
-    Raises:
-        DataError: a line is neither.
-    """
-    text = read_regular(path, MOST_TEXT).decode(errors="replace")
-    lines = [line.strip() for line in text.splitlines()]
-    hashes = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
-    for task in hashes:
-        if not HASH.fullmatch(task):
-            raise DataError(path, "task", repr(task), "16 hexadecimal digits, a line each task")
+        raise UserError("no task of these networks has enough schedules to measure")
     return hashes
 
 
-def chunks(
-    phases: Sequence[str], rounds: range, tasks: Sequence[str], search: Sequence[str]
-) -> Iterator[list[Job]]:
+def chunks(rounds: range, tasks: Sequence[str], once: bool) -> Iterator[list[Job]]:
     """Yield the jobs of one process after the other.
 
-    Rounds go over all tasks in an order that mixes networks. A process first times again some of
-    what the process before it has timed.
+    Rounds go over all tasks in an order that mixes networks. Unless all is to be timed ``once``, a
+    process first times again some of what the process before it has timed.
     """
-    groups = _groups(tasks)
+    order = sorted(tasks)
+    groups = [order[k : k + JOBS] for k in range(0, len(order), JOBS)]  # each of one process
     for turn in rounds:
         repeated: list[str] = []
         for group in [*groups, []]:
-            jobs: list[Job] = []
-            if "again" in phases:
-                jobs += [("again", turn, task) for task in repeated]
-            if "main" in phases:
-                jobs += [("main", turn, task) for task in group]
-            yield jobs
-            repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
-        if "search" in phases:
-            yield [("search", turn, task) for task in search]
-    if "plain" in phases:
-        for group in _groups({*tasks, *search}):
-            yield [("plain", 0, task) for task in group]
-    if "threads" in phases:
-        for group in groups:
-            threaded = [task for task in group if int(task, 16) % THREADED == 0]
-            yield [("threads", rounds.start, task) for task in threaded]
+            jobs = [("again", turn, task) for task in repeated]
+            yield jobs + [("main", turn, task) for task in group]
+            if not once:
+                repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
 
 
-def _groups(tasks: Collection[str]) -> list[list[str]]:
-    """Return tasks in the order of their hashes, as many together as one process is given."""
-    order = sorted(tasks)
-    return [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
-
-
-def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:
-    """Return the jobs without a result, or in ``once_more``, that nothing stands in the way of."""
+def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs without a result that nothing stands in the way of."""
     todo = []
     for phase, turn, task in jobs:
-        done = (phase, turn, task) not in once_more and raw.path(work, phase, turn, task).exists()
+        done = raw.path(work, phase, turn, task).exists()
         given_up = raw.failed(work, phase, turn, task).exists()
-        first = raw.REPEATING.get(phase)
-        missing = first is not None and not raw.path(work, first, turn, task).exists()
+        missing = phase == "again" and not raw.path(work, "main", turn, task).exists()
         if not (done or given_up or missing):
             todo.append((phase, turn, task))
     return todo
 
 
-def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
-    """Yield the raw files of some phases that have programs, in the order of tasks and rounds."""
-    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9]*/*.npz"))
+def finished(work: Path) -> Iterator[raw.Measured]:
+    """Yield the raw files of programs that were timed first, in the order of tasks and rounds."""
+    paths = (work / "raw" / "main").glob("[0-9]*/*.npz")
     for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
         if not path.name.startswith(".") and len((measured := raw.read(path)).hash):
             yield measured
-
-
-def usual_reference(work: Path) -> dict[str, float]:
-    """Return the median, by processor, of what the reference program takes at its best moment."""
-    best: dict[str, list[float]] = {}
-    for measured in finished(work, "main", "search"):
-        best.setdefault(measured.metadata["processor"], []).append(measured.best_reference)
-    return {name: float(np.median(values)) for name, values in best.items()}
-
-
-def is_slow(measured: raw.Measured, usual: dict[str, float]) -> bool:
-    """Return whether the machine was slow at every moment of a job."""
-    typical = usual.get(measured.metadata["processor"], measured.best_reference)
-    return measured.best_reference / typical - 1 > SLOWNESS
-
-
-def slow_jobs(work: Path, phases: Sequence[str], processor: str) -> set[Job]:
-    """Return the jobs that were slow on a processor."""
-    usual = usual_reference(work)
-    return {
-        (measured.metadata["phase"], measured.metadata["round"], measured.metadata["task"])
-        for measured in finished(work, *phases)
-        if measured.metadata["processor"] == processor and is_slow(measured, usual)
-    }

@@ -1,8 +1,6 @@
 """The raw files of measured programs: one npz for each (phase, round, task).
 
-Phases: ``main`` draws and times; ``again`` times the same programs in another process;
-``threads`` times them on two threads; ``search`` draws many of a few tasks; ``plain`` times a task
-without a schedule.
+Phases: ``main`` draws and times; ``again`` times the same programs in another process.
 """
 
 from __future__ import annotations
@@ -16,18 +14,14 @@ from typing import Any
 import numpy as np
 
 from lib.files.artifacts import atomic_file
-from lib.files.errors import DataError
 from lib.files.foreign import reading
-from lib.programs.tensorir.accesses import unknown
-from lib.programs.tensorir.described import check_described
+from lib.programs.tensorir.described import forest_of
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS, Forest
 
-PHASES = ("main", "again", "threads", "search", "plain")
-REQUIRED = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
+PHASES = ("main", "again")
 FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
 LONG = 2e-2  # seconds: from here on a first run is as good as any
-REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
 def path(work: Path, phase: str, turn: int, task: str) -> Path:
@@ -84,7 +78,6 @@ class Measured:
         arrays: the rest, see :func:`described` and :mod:`lib.collect.tvm.measure`.
     """
 
-    path: Path
     metadata: dict[str, Any]
     hash: np.ndarray
     arrays: dict[str, np.ndarray]
@@ -95,16 +88,6 @@ class Measured:
         return json.loads(zlib.decompress(self.arrays["traces"].tobytes()))
 
     @property
-    def accesses(self) -> np.ndarray:
-        """Access patterns of all leaves, one after the other; of older files they are unknown."""
-        return self.arrays.get("accesses", unknown(len(self.arrays.get("features", ()))))
-
-    @property
-    def best_reference(self) -> float:
-        """Seconds of the reference program at its best moment of the job."""
-        return float(np.nanmin(self.arrays["reference"]))
-
-    @property
     def fastest(self) -> np.ndarray:
         """(devices, programs) the fastest reading, the first run counting for long runs alone."""
         readings = self.arrays["seconds"]
@@ -113,8 +96,7 @@ class Measured:
 
     def forest(self) -> Forest:
         """Return the trees of the programs."""
-        starts = np.cumsum(self.arrays["nodes"]) - self.arrays["nodes"]
-        return Forest(*(self.arrays[name] for name in COLUMNS), starts.astype(np.int64))
+        return forest_of(self.arrays)
 
     def tables(self) -> list[np.ndarray]:
         """Return the features of each program, (leaves, 164) float32."""
@@ -122,7 +104,7 @@ class Measured:
 
     def patterns(self) -> list[np.ndarray]:
         """Return the access patterns of each program, (leaves, 98) float16."""
-        return np.split(self.accesses, np.cumsum(self.arrays["leaves"])[:-1])
+        return np.split(self.arrays["accesses"], np.cumsum(self.arrays["leaves"])[:-1])
 
 
 def write(place: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -132,31 +114,13 @@ def write(place: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) 
 
 
 def read(place: Path) -> Measured:
-    """Read and check one raw file.
+    """Read one raw file.
 
     Raises:
-        DataError: it is none, or it says what cannot be.
+        DataError: it is none.
     """
     with reading(place, "npz", "a file of measured programs"):
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         metadata = json.loads(arrays.pop("about").item())
-        measured = Measured(place, metadata, arrays.pop("hash"), arrays)
-    if not isinstance(metadata, dict) or not metadata.keys() >= REQUIRED:
-        expected = f"an object with {', '.join(sorted(REQUIRED))}"
-        raise DataError(place, "about", "too little", expected)
-    if len(measured.hash):
-        shape = len(metadata["devices"]), len(measured.hash)
-        for name in ("seconds", "check"):
-            array = arrays.get(name, np.zeros(0))
-            if array.ndim != 3 or array.shape[:2] != shape:
-                raise DataError(place, name, array.shape, f"{shape} of devices and programs")
-        readings = arrays["seconds"][..., 1:]
-        if not (readings > 0).any(-1).all() or (arrays["seconds"] <= 0).any():
-            raise DataError(place, "seconds", "no time of a program", "positive seconds")
-        if not (arrays.get("reference", np.zeros(0)) > 0).any():
-            raise DataError(place, "reference", "no time", "positive seconds")
-        if metadata["phase"] not in REPEATING:
-            programs = {"hash": measured.hash, "accesses": measured.accesses}
-            check_described(place, measured.arrays | programs)
-    return measured
+        return Measured(metadata, arrays.pop("hash"), arrays)

@@ -1,4 +1,4 @@
-"""Programs and whole networks, compiled for a device and timed on a quiet core."""
+"""Programs and whole networks, compiled for a device and timed where this process may run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,9 @@ import numpy as np
 import tvm
 from tvm.ir import IRModule
 
-from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler
 from lib.collect.tvm.deployment import Packed, packed, weights_of
-from lib.collect.tvm.timing import (
-    Anywhere,
-    Arena,
-    Clock,
-    Readings,
-    Run,
-    Stopwatch,
-    mean_seconds,
-    reference_program,
-)
+from lib.collect.tvm.timing import Arena, Readings, Run, Stopwatch, mean_seconds
 from lib.files.children import end_with_parent
 from lib.files.errors import UserError
 
@@ -38,13 +28,6 @@ PAUSE_SECONDS = 0.5
 PROGRAM_PAUSE_SECONDS = 0.02  # between two readings of programs that somebody waits for
 LIMIT_SECONDS = 10.0  # to compile a program, or run it once; LLVM takes a minute for some
 MORE, DONE = b"+", b"."  # what a child answers: whether there is more to read
-
-
-def clock_on(core: int | None, realtime: bool = False) -> Clock:
-    """Return a clock on a core; on no core in particular without one."""
-    library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
-    place = Anywhere() if core is None else TimingCore(core, realtime=realtime)
-    return Clock(place, library, os.getpid())
 
 
 def arguments_of(module: IRModule) -> list[dict[str, Any]]:
@@ -63,7 +46,6 @@ class Batch:
         task: its hash, which decides what the programs are run on, unless there are values.
         modules: the programs.
         devices: instruction sets; the programs are compiled for each.
-        clock: to time them with.
         values: of the arguments.
         limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
         footprint: bytes of weights that are read between two runs of a program in its network, and
@@ -79,12 +61,11 @@ class Batch:
         task: str,
         modules: Sequence[IRModule],
         devices: Sequence[str],
-        clock: Clock,
         values: Sequence[np.ndarray] = (),
         limit: float = 0,
         footprint: int = 0,
     ):
-        self.task, self.modules, self.devices, self.clock = task, modules, devices, clock
+        self.task, self.modules, self.devices = task, modules, devices
         self.values, self.limit, self.footprint = values, limit, footprint
         self.running = list(range(len(devices) * len(modules)))
         self.readings = Readings(len(self.running))
@@ -163,7 +144,7 @@ class Batch:
         outputs = [base[k] for k in compiler.outputs_of(self.modules[0])]
         watch = Stopwatch(runs, outputs, self._begin, self.readings)
         while line.recv(1):
-            self.clock.visit(watch)
+            watch.read()
             signal.setitimer(signal.ITIMER_REAL, 0)
             line.send(DONE if watch.done else MORE)
 
@@ -202,9 +183,7 @@ def time_programs(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     return batch.best()
 
 
-def readings(
-    runs: Mapping[str, Callable[[], Any]], clock: Clock, visits: int = VISITS
-) -> dict[str, list[float]]:
+def readings(runs: Mapping[str, Callable[[], Any]], visits: int = VISITS) -> dict[str, list[float]]:
     """Return (visits,) seconds of a run of each of some networks, which take turns."""
     numbers = {}
     for name, run in runs.items():
@@ -213,14 +192,13 @@ def readings(
     found: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(visits):
         time.sleep(PAUSE_SECONDS)
-        with clock.core.calm():
-            for name, run in runs.items():
-                time.sleep(PROGRAM_PAUSE_SECONDS)  # until threads of others wait for work no more
-                run()  # what ran before it has left its own data in the caches
-                found[name].append(mean_seconds(run, [()] * numbers[name]))
+        for name, run in runs.items():
+            time.sleep(PROGRAM_PAUSE_SECONDS)  # until threads of others wait for work no more
+            run()  # what ran before it has left its own data in the caches
+            found[name].append(mean_seconds(run, [()] * numbers[name]))
     return found
 
 
-def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
+def fastest(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Return seconds of a run of each; the fastest reading counts."""
-    return {name: min(taken) for name, taken in readings(runs, clock).items()}
+    return {name: min(taken) for name, taken in readings(runs).items()}

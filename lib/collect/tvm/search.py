@@ -1,6 +1,6 @@
 """The half of ``make search`` that has TVM: draws schedules, measures them, notes the times.
 
-    python -m lib.collect.tvm.search FOLDER torchvision:resnet18 --device avx2 --core 1
+    python -m lib.collect.tvm.search FOLDER torchvision:resnet18 --device avx2
 
 Started by :mod:`lib.programs.search`, which predicts for it over standard input and output, see
 :mod:`lib.programs.messages`. MetaSchedule's evolutionary search proposes schedules of one task
@@ -13,13 +13,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import torch
 import tvm
+from onnx import ModelProto
+from torch.export import ExportedProgram
 from tvm import relax
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule
@@ -32,9 +35,7 @@ from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.networks import named
-from lib.collect.tvm.plan import bundled
-from lib.collect.tvm.rivals import rivals
-from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on, fastest, time_programs
+from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
@@ -51,16 +52,13 @@ TVM_MODELS: dict[str, tuple[str, dict[str, int]]] = {
 
 @dataclass
 class Search:
-    """The command line, the database and the clock, the same for all tasks."""
+    """The command line and the database, the same for all tasks."""
 
     args: argparse.Namespace
     database: TuningDatabase
     reading: BinaryIO
     writing: BinaryIO
     footprint: int  # bytes of the network's weights
-
-    def __post_init__(self) -> None:
-        self.clock = clock_on(self.args.core if self.args.threads == 1 else None)
 
     def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
         """Search one task until its budget is used up, or nothing new is found.
@@ -74,7 +72,7 @@ class Search:
         talk = Talk(self.reading, self.writing, task)
         values = varied(values, int(task, 16))
         devices = [self.args.device]
-        batch = Batch(task, [module], devices, self.clock, values, footprint=self.footprint)
+        batch = Batch(task, [module], devices, values, footprint=self.footprint)
         (plain,), (expected,) = time_programs(batch)
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
@@ -109,7 +107,6 @@ class Search:
                 talk.task,
                 modules,
                 [self.args.device],
-                self.clock,
                 values,
                 self.args.limit,
                 self.footprint,
@@ -153,8 +150,17 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
     return change.LiftTransformParams()(change.SplitLayoutRewritePreproc()(module))
 
 
+def by_torch(network: Imported) -> dict[str, Callable[[], Any]]:
+    """Return a run of a network by PyTorch, by its name; nothing of an ONNX file."""
+    module, inputs = network.built
+    if isinstance(module, ModelProto):
+        return {}
+    called = module.module() if isinstance(module, ExportedProgram) else module
+    return {"PyTorch": torch.inference_mode()(lambda: called(*inputs))}
+
+
 def whole(network: Imported, search: Search) -> dict[str, Any]:
-    """Write a network with the fastest programs of the database, and time it and other frameworks.
+    """Write a network with the fastest programs of the database, and time it and PyTorch.
 
     Raises:
         UserError: it computes something else than the original.
@@ -170,10 +176,9 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     computed = arrays_of(run())
     if not agree(computed, network.expected):
         raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
-    others, failed = rivals(network, threads)
+    torch.set_num_threads(threads)
     metadata = {
-        "seconds": fastest({OURS: run, **others}, search.clock),
-        "failed": failed,
+        "seconds": fastest({OURS: run, **by_torch(network)}),
         "difference": max(map(difference, computed, network.expected)),
     }
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}
@@ -183,45 +188,31 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Search a network's tasks, or one task, and time the whole network."""
+    """Search a network's tasks, and time the whole network."""
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
     talk = Talk(reading, writing, "")
-    network = None
-    if args.task and (known := bundled()[1].get(args.task)):
-        footprint = known["footprint"]
-        jobs = [(tvm.ir.load_json(known["module"]), known["operators"], 1, ())]
-    else:
-        network = imported(named(args.network, args.batch, args.shape), deployed=True)
-        footprint = network.footprint
-        jobs = jobs_of(network, args.task)
+    network = imported(named(args.network, args.batch, args.shape), deployed=True)
+    jobs = jobs_of(network)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     database = TuningDatabase(args.folder, args.device)
-    if args.database:
-        counts = database.begin_with(args.database, [module for module, *_ in jobs])
-        talk.tell("database", {"counts": dict(counts)}, {})
-    search = Search(args, database, reading, writing, footprint)
+    search = Search(args, database, reading, writing, network.footprint)
     for module, name, _, values in jobs:
         search.task(module, name, values)
-    if not args.task:
-        talk.tell("whole", whole(network, search), {})
+    talk.tell("whole", whole(network, search), {})
 
 
-def jobs_of(network: Imported, task: str) -> list[tuple[IRModule, str, int, Sequence[np.ndarray]]]:
+def jobs_of(network: Imported) -> list[tuple[IRModule, str, int, Sequence[np.ndarray]]]:
     """Return what there is to search of a network, most work first.
 
     Args:
         network: as it is deployed.
-        task: the hash of a task, if it alone is searched.
 
     Returns:
         Tasks, what each computes, how often it is called, and the values of its first call; those
         that store constants alone are left out, since there is nothing to schedule.
-
-    Raises:
-        UserError: it has no such task.
     """
     graph = graph_of(network)
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
@@ -229,12 +220,10 @@ def jobs_of(network: Imported, task: str) -> list[tuple[IRModule, str, int, Sequ
     constants = only_constants(graph)
     jobs = []
     for k in sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k]):
-        if k not in constants and task in ("", compiler.hash_of(graph.tasks[k])):
+        if k not in constants:
             functions = (name for name, number in graph.functions.items() if number == k)
             values = network.arguments(functions)
             jobs.append((graph.tasks[k], graph.names[k], calls[k], values))
-    if not jobs:
-        raise UserError(f"--task {task}: not a task of {network.name} as it is deployed")
     return jobs
 
 
@@ -245,16 +234,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
-    parser.add_argument("--task", default="", help="a task of the dataset, by its hash, alone")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     devices = (*compiler.MCPU, NATIVE)
     parser.add_argument("--device", default=NATIVE, choices=devices)
-    parser.add_argument("--core", type=int, help="to time on")
     parser.add_argument("--threads", type=int, default=1, help="that run a program")
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help=limit)
-    parser.add_argument("--database", type=Path, help="another tuning database, to begin with")
     parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
     return parser.parse_args()
 

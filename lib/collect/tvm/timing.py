@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import itertools
 import mmap
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,17 +15,13 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import te
-from tvm.ir import IRModule
 
-from lib.collect.quiet import TimingCore
 from lib.collect.tvm.agreement import fingerprint
 
 VISITS = 10  # of each program, seconds apart
 READING_SECONDS = 4e-4  # of runs in one reading, at least one run
 LIMITS = ((1e-3, 10), (4e-3, 8), (2e-2, 5), (np.inf, 3))  # seconds a run below which: visits
 SHORT = 4e-3  # seconds a run: programs that take less are run once beforehand, for the caches
-REFERENCE_READINGS = 3
 HUGE_PAGE = 1 << 21
 ALIGNMENT = 64  # of tensors, as TVM's own
 
@@ -32,21 +29,6 @@ ALIGNMENT = 64  # of tensors, as TVM's own
 def visits_of(seconds: float) -> int:
     """Return the number of readings, after its first run, of a program of that duration."""
     return next(count for limit, count in LIMITS if seconds < limit)
-
-
-def reference_program() -> IRModule:
-    """Return exponentials of 8192 numbers, whose time shows how fast the machine is just now.
-
-    It keeps all units of a core busy, so that it feels another guest of the host on the same core
-    as much as any program does.
-    """
-    x = te.placeholder((8192,), name="x")
-    schedule = tvm.s_tir.Schedule(
-        te.create_prim_func([x, te.compute((8192,), lambda i: te.exp(x[i]), name="y")])
-    )
-    _, inner = schedule.split(schedule.get_loops(schedule.get_sblock("y"))[0], [None, 16])
-    schedule.vectorize(inner)
-    return schedule.mod
 
 
 class Arena:
@@ -111,14 +93,6 @@ def settled_temporaries() -> Iterator[None]:
             _libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
 
 
-class Anywhere:
-    """Replacement of a :class:`TimingCore`: threads stay on the cores that they have."""
-
-    def calm(self) -> contextlib.AbstractContextManager[None]:
-        """Time in here."""
-        return contextlib.nullcontext()
-
-
 @dataclass(frozen=True)
 class Run:
     """A function and what it is called with.
@@ -143,14 +117,13 @@ class Readings:
         seconds: (count, 1 + VISITS) float64, NaN where there is no reading; the first run is in
             column 0, and worth something for long runs alone.
         checks: (count, 2) float64, see :func:`lib.collect.tvm.agreement.fingerprint`.
-        reference: (VISITS,) float64, seconds of the reference program at each visit.
     """
 
     def __init__(self, count: int):
-        sizes = np.array([1, VISITS, 2 * count, (1 + VISITS) * count])
+        sizes = np.array([1, 2 * count, (1 + VISITS) * count])
         numbers = np.frombuffer(mmap.mmap(-1, 8 * int(sizes.sum())), np.float64)
         numbers[:] = np.nan
-        self.current, self.reference, checks, seconds = np.split(numbers, np.cumsum(sizes)[:-1])
+        self.current, checks, seconds = np.split(numbers, np.cumsum(sizes)[:-1])
         self.checks, self.seconds = checks.reshape(count, 2), seconds.reshape(count, 1 + VISITS)
 
 
@@ -175,7 +148,7 @@ class Stopwatch:
         self.outputs = [np.from_dlpack(output) for output in outputs]
         self.turns = [itertools.cycle(run.copies) for run in runs]
         self.seconds, self.checks = readings.seconds, readings.checks
-        self.reference, self.visits = readings.reference, 0
+        self.visits, self.order = 0, random.Random(os.getpid())
 
     @property
     def done(self) -> bool:
@@ -191,14 +164,17 @@ class Stopwatch:
             self.seconds[k, 0] = self._taken(k, 1)
             self.checks[k] = fingerprint(*self.outputs)
 
-    def read(self, order: random.Random) -> None:
-        """One reading of each function, in random order."""
-        self.visits += 1
-        todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
-        order.shuffle(todo)
-        for k in todo:
-            self.begin(k)
-            self.seconds[k, self.visits] = self._reading(k)
+    def read(self) -> None:
+        """Read each function once, in random order; new functions are run for the first time."""
+        with settled_temporaries():
+            if not self.visits:
+                self.first()
+            self.visits += 1
+            todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
+            self.order.shuffle(todo)
+            for k in todo:
+                self.begin(k)
+                self.seconds[k, self.visits] = self._reading(k)
 
     def _reading(self, k: int) -> float:
         """Return the mean seconds of a run."""
@@ -223,31 +199,3 @@ def mean_seconds(function: Callable[..., Any], copies: Sequence[Sequence[Any]]) 
     for arguments in copies:
         function(*arguments)
     return (time.perf_counter() - start) / len(copies)
-
-
-class Clock:
-    """Times programs on a calm core, again and again.
-
-    The host's other guests make a core half as slow again for seconds on end, so a program is read
-    at several moments that are seconds apart, while others are compiled in between.
-    """
-
-    def __init__(self, core: TimingCore | Anywhere, reference: tvm.runtime.Module, seed: int):
-        self.core, self.reference, self.order = core, reference, random.Random(seed)
-        self.arena = Arena()
-        kinds = [{"shape": (8192,), "dtype": "float32"}] * 2
-        self.reference_arguments = self.arena.arguments("0", kinds)
-
-    def visit(self, watch: Stopwatch) -> None:
-        """Read a watch once; a new watch's functions are run for the first time."""
-        with settled_temporaries(), self.core.calm():
-            if not watch.visits:
-                watch.first()
-            before = self._speed()
-            watch.read(self.order)
-            watch.reference[watch.visits - 1] = max(before, self._speed())
-
-    def _speed(self) -> float:
-        """Return seconds of the reference program, the fastest of a few."""
-        evaluator = self.reference.time_evaluator("f0", tvm.cpu(0), 1, REFERENCE_READINGS)
-        return min(evaluator(*self.reference_arguments).results)

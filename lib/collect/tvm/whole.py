@@ -4,13 +4,14 @@
     python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --budget 16 --device avx2
 
 A task's programs are those under random schedules, or those that a search of so many measurements
-would begin with, or that under the fastest schedule of a tuning database. What is written,
+would begin with. What is written,
 :mod:`lib.programs.latency.network` reads, where the predictor is.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -21,14 +22,16 @@ import tvm
 from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
+from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of, rebuilt
 from lib.collect.tvm.cost_model import trained
-from lib.collect.tvm.database import fastest_programs
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, named
+from lib.files.artifacts import fingerprint_value, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.progress import Lines
+from lib.files.schema import expect
 
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task, by default
@@ -41,34 +44,15 @@ def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray
     """Return programs of each task, and (n,) tasks of these; a task without one is its own."""
     programs: list[Scheduled] = []
     owner: list[int] = []
-    for number, task in enumerate(graph.tasks):
+    tasks = Lines("latency", len(graph.tasks), "task").over(graph.tasks)
+    for number, task in enumerate(tasks):
         scheduled = drawn(task) or [Scheduled(hash_of(task), "", task)]
         programs += scheduled
         owner += [number] * len(scheduled)
     return programs, np.array(owner, np.int32)
 
 
-def tuned_programs(graph: Graph, database: Path) -> tuple[list[Scheduled], np.ndarray]:
-    """Return each task under the fastest schedule of a tuning database, see :func:`programs_of`.
-
-    Tasks of which it has none stay as they are, which is how TVM compiles them.
-
-    Raises:
-        DataError: there is none, or it has none of these tasks.
-    """
-    found = zip(graph.tasks, fastest_programs(database, graph.tasks), strict=True)
-    tuned = {hash_of(task): schedule.mod for task, schedule in found if schedule}
-
-    def drawn(task: IRModule) -> list[Scheduled]:
-        module = tuned.get(hash_of(task))
-        return [Scheduled(hash_of(module), "", module)] if module else []
-
-    return programs_of(graph, drawn)
-
-
-def write_network(
-    path: Path, network: Network, drawn: Drawn, seed: int = 0, database: Path | None = None
-) -> Graph:
+def write_network(path: Path, network: Network, drawn: Drawn, seed: int = 0) -> Graph:
     """Write a network's graph and programs.
 
     Args:
@@ -76,12 +60,13 @@ def write_network(
         network: which.
         drawn: makes programs of a task.
         seed: of the schedules.
-        database: a tuning database, whose fastest programs take the place of those.
 
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
-    graph, programs, owner = _programs(network, drawn, database)
+    graph = graph_of(imported(network, deployed=True))
+    graph = without(graph, only_constants(graph))  # which takes next to no time
+    programs, owner = programs_of(graph, drawn)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
@@ -104,28 +89,6 @@ def write_network(
     return graph
 
 
-def _programs(
-    network: Network, drawn: Drawn, database: Path | None
-) -> tuple[Graph, list[Scheduled], np.ndarray]:
-    """Return a network's graph as it is deployed, its programs, and (n,) which task each is of.
-
-    A tuning database is that of a search, or somebody's own of the network as it is.
-    """
-    graph = _worth_timing(network, deployed=True)
-    if database is None:
-        return graph, *programs_of(graph, drawn)
-    with suppress(DataError):
-        return graph, *tuned_programs(graph, database)
-    graph = _worth_timing(network, deployed=False)
-    return graph, *tuned_programs(graph, database)
-
-
-def _worth_timing(network: Network, deployed: bool) -> Graph:
-    """Return a network's graph without what only writes constants, which takes next to no time."""
-    graph = graph_of(imported(network, deployed))
-    return without(graph, only_constants(graph))
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Write the graph and programs of the network that the command line names."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
@@ -138,7 +101,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
     parser.add_argument("--device", help="that a search is for")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
-    parser.add_argument("--database", type=Path, help="folder of a tuning database, in their place")
+    of = "fingerprint of the predictor that a search asks: what a killed run has drawn is taken up"
+    parser.add_argument("--predictor", help=of)
     predictor = "of the predictor that a search asks"
     for flag in ("--outputs", "--data"):
         parser.add_argument(flag, type=Path, help=predictor)
@@ -150,17 +114,47 @@ def main(arguments: list[str] | None = None) -> None:
         value = getattr(args, name)
         if value is not None and not 1 <= value <= limit:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
-    network = named(args.network, args.batch, args.shape)
-    graph = write_network(args.file, network, drawing(args), args.seed, args.database)
-    print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+    network, drawn = named(args.network, args.batch, args.shape), drawing(args)
+    kept = args.file.with_name(f"{args.file.name}.drawn")  # of a run that was killed
+    if args.predictor:
+        identity = {"tvm": tvm.__version__, **{name: str(v) for name, v in vars(args).items()}}
+        drawn = keeping(drawn, kept, fingerprint_value(identity))
+    graph = write_network(args.file, network, drawn, args.seed)
+    shutil.rmtree(kept, ignore_errors=True)
+    print(f"latency: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+
+
+def keeping(drawn: Drawn, folder: Path, identity: str) -> Drawn:
+    """Return the same function, which keeps the programs of each task and takes those that are
+    kept.
+
+    Args:
+        drawn: makes programs of a task.
+        folder: where they are kept.
+        identity: of all that they come from; those of another one are not taken.
+    """
+
+    def kept(task: IRModule) -> list[Scheduled]:
+        path = folder / f"{hash_of(task)}.json"
+        with suppress(DataError):
+            found = expect(read_json(path), {"identity": str, "traces": [str]}, path)
+            if found["identity"] == identity:
+                modules = [(trace, rebuilt(task, trace).mod) for trace in found["traces"]]
+                return [Scheduled(hash_of(module), trace, module) for trace, module in modules]
+        programs = drawn(task)
+        traces = [program.trace for program in programs]
+        write_json(path, {"identity": identity, "traces": traces})
+        return programs
+
+    return kept
 
 
 def drawing(args: argparse.Namespace) -> Drawn:
     """Return a function that makes programs of a task, as the command line says."""
-    if args.database or args.schedules:
-        return lambda task: Sampler(task, args.seed).distinct(args.schedules or 1, set())
+    if args.schedules:
+        return lambda task: Sampler(task, args.seed).distinct(args.schedules, set())
     if args.device is None:
-        raise UserError("--device: must be named, or --schedules or --database, to draw programs")
+        raise UserError("--device: must be named, or --schedules, to draw programs")
     names = "outputs", "data", "collection", "model", "experiment"
     settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     model = trained(args.device, **settings)

@@ -17,10 +17,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
-from tqdm import tqdm
 
-from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.environment import measuring_environment
+from lib.collect.xla.kernels import KERNELS, RUNS
 from lib.collect.xla.programs import Program, bundled_programs, selected_programs
 from lib.files.artifacts import remove_leftovers
 from lib.files.children import end_with_parent
@@ -28,7 +27,9 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.foreign import reading
 from lib.files.processor import cores_of
+from lib.files.progress import Lines
 
+ROUNDS, FEWEST = {RUNS: 24, KERNELS: 4}, {RUNS: 4, KERNELS: 2}  # of a configuration
 COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
 
 
@@ -38,23 +39,15 @@ def parse_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--output", type=Path, default=Path("outputs/collect"))
     add("--cores", default="1", help="one collector timing on each, such as 0,1")
-    add("--compile-cores", help="where all compile, such as 0,1; else as --cores")
-    add("--nice", type=int, default=0, help="niceness while compiling, such as 19")
     which = "comma-separated: names or patterns of bundled programs, files or folders of HLO"
     add("--programs", default="*", help=which)
     how = "whole runs; or the sum of a program's kernels, for a machine whose clock is noisy"
     add("--timed-by", choices=(RUNS, KERNELS), default=RUNS, help=how)
     add("--rounds", type=int, help="a configuration's; default 24 of runs, 4 of kernels")
-    add("--most-rounds", type=int, default=0, help="while --ceiling is not reached")
-    agree = "go on until halves of the rounds agree so well: Kendall's tau, such as 0.9"
-    add("--ceiling", type=float, default=0.0, help=agree)
     add("--round-seconds", type=float, default=0.006, help="of runs in one round")
     add("--random", type=int, default=50, help="random configurations a program")
     add("--genetic", type=int, default=34, help="genetic configurations a program")
     add("--seed", type=int, default=0)
-    add("--quiet-lock", type=Path, help="file to hold a lock on while timing")
-    kept_off = "while timing, keep processes whose command begins so off the core: python,make,..."
-    add("--clear-core", default="", metavar="NAMES", help=kept_off)
     add("--resume", action="store_true", help="keep what is measured, do the rest")
     add("--list", action="store_true", help="name the bundled programs and stop")
     args = parser.parse_args()
@@ -71,7 +64,6 @@ def main() -> None:
         print("\n".join(f"{p.source}  {p.name}" for p in bundled_programs()))
         return
     cores = cores_of("--cores", args.cores)
-    cores_of("--compile-cores", args.compile_cores or args.cores)
     programs = selected_programs(args.programs)
     files = [args.output / program.source / f"{program.name}.npz" for program in programs]
     if not args.resume and any(path.exists() for path in files):
@@ -96,8 +88,8 @@ def main() -> None:
 
     with ThreadPoolExecutor(len(cores)) as pool:
         futures = [pool.submit(run, *job) for job in todo]
-        bar = tqdm(as_completed(futures), total=len(futures), unit="program", disable=None)
-        failures = [line for future in bar if (line := future.result()) is not None]
+        done = Lines("collect", len(futures), "program").over(as_completed(futures))
+        failures = [line for future in done if (line := future.result()) is not None]
     print(
         f"collect: {len(programs) - len(failures)} of {len(programs)} programs measured in "
         f"{args.output}/" + "".join(f"\n  failed: {line}" for line in failures)
@@ -112,7 +104,7 @@ def unfinished(path: Path, args: argparse.Namespace) -> bool:
         return True
     whole = "what make collect wrote; delete it, and it is measured again"
     with reading(path, "file", whole), np.load(path, allow_pickle=False) as file:
-        return missing_rounds(file["rounds"], file["search"], args) > 0
+        return int((file["rounds"] > 0).sum(1).min()) < args.rounds
 
 
 def measure(
@@ -121,15 +113,12 @@ def measure(
     """Measure one program in a process of its own; returns one line if that failed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    compile_cores = [int(name) for name in (args.compile_cores or core).split(",")]
     settings = {
         **vars(args),
         "name": program.name,
         "source": program.source,
         "module": program.path,
         "output": path,
-        "core": int(core),
-        "compile_cores": compile_cores,
     }
     text = json.dumps(settings, default=str)  # of paths
     done = subprocess.run(

@@ -20,9 +20,7 @@ from jax._src.lib.mlir import ir
 from jaxlib import _hlo
 from jaxlib.cpu import _lapack
 
-from lib.collect.quiet import TimingCore
-from lib.collect.xla.enough import AT_ONCE, KERNELS, RUNS
-from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
+from lib.collect.xla.kernels import KERNELS, RUNS, Kernel, kernels_of, profiled, typical
 from lib.files.errors import UserError
 
 _lapack.initialize()  # as JAX does where it lowers a call: without it `solve` ends the process
@@ -74,11 +72,9 @@ class Compiled:
 class Bench:
     """Modules that compute what the first of them does."""
 
-    def __init__(self, first: bytes, core: TimingCore, round_seconds: float, timed_by: str = RUNS):
-        self.core, self.round_seconds, self.timed_by = core, round_seconds, timed_by
+    def __init__(self, first: bytes, round_seconds: float, timed_by: str = RUNS):
+        self.round_seconds, self.timed_by = round_seconds, timed_by
         self.rejected = 0
-        jax.devices()  # XLA takes one thread for each core that it sees now: this one
-        core.release()
         try:
             self.arguments = [jax.device_put(x) for x in arguments_of(first)]
             executable = Module(first)
@@ -120,11 +116,9 @@ class Bench:
     def _time_runs(self, compiled: Sequence[Compiled], rounds: int) -> None:
         """Time runs: all configurations in shuffled order, again and again, so that a slow moment
         of the machine falls on one round of a few of them."""
-        for first in range(0, rounds, AT_ONCE):
-            with self.core.calm():
-                for _ in range(min(AT_ONCE, rounds - first)):
-                    for program in random.sample(compiled, len(compiled)):
-                        program.rounds.append(self._fastest_run(program.executable))
+        for _ in range(rounds):
+            for program in random.sample(compiled, len(compiled)):
+                program.rounds.append(self._fastest_run(program.executable))
 
     def _time_kernels(self, compiled: Sequence[Compiled], rounds: int) -> None:
         """Sum kernels' times.
@@ -138,15 +132,14 @@ class Bench:
         for _ in range(rounds):
             times: dict[Kernel, list[float]] = defaultdict(list)
             kernels: list[list[Kernel]] = [[] for _ in compiled]
-            with self.core.calm():
-                for index in random.sample(range(len(compiled)), len(compiled)):
-                    program, known = compiled[index].executable, by_name[index]
-                    found = profiled(program, self.arguments, known, PROFILED_RUNS)
-                    for name, own in found.items():
-                        kernel = known[name]
-                        if kernel.kind not in NESTED:  # nanoseconds of it in one run
-                            kernels[index].append(kernel)
-                            times[kernel].append(1e3 * typical(own) * len(own) / PROFILED_RUNS)
+            for index in random.sample(range(len(compiled)), len(compiled)):
+                program, known = compiled[index].executable, by_name[index]
+                found = profiled(program, self.arguments, known, PROFILED_RUNS)
+                for name, own in found.items():
+                    kernel = known[name]
+                    if kernel.kind not in NESTED:  # nanoseconds of it in one run
+                        kernels[index].append(kernel)
+                        times[kernel].append(1e3 * typical(own) * len(own) / PROFILED_RUNS)
             medians = {kernel: float(np.median(readings)) for kernel, readings in times.items()}
             for program, executed in zip(compiled, kernels, strict=True):
                 program.rounds.append(round(sum(medians[kernel] for kernel in executed)))

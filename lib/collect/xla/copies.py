@@ -6,8 +6,7 @@ from the runtimes of whole programs sees it through many other things; so it is 
 (lib/models/tgraph_plus/training.py). Shapes and layouts are drawn at random: they are of no
 program.
 
-Programs of many copies are compiled, and XLA's profiler times each of them. A file that is
-there is added to; a kill loses the copies of one program.
+Programs of many copies are compiled, and XLA's profiler times each of them.
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from lib.collect.xla.environment import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
-from lib.files.errors import DataError, one_line_errors
-from lib.files.foreign import reading
+from lib.files.errors import one_line_errors
 from lib.files.processor import processor
+from lib.files.progress import Lines
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -113,40 +111,20 @@ def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
         )
 
 
-def read_copies(path: Path) -> list[tuple[Copy, float]]:
-    """Read what :func:`write_copies` wrote, on this processor.
-
-    Raises:
-        DataError: it was written on another, or the file is another.
-    """
-    expected = "what lib.collect.xla.copies writes"
-    with reading(path, "copies", expected), np.load(path, allow_pickle=False) as file:
-        columns = [file[name].tolist() for name in Copy._fields]
-        times, where = file["microseconds"].tolist(), str(file["processor"])
-    if where != processor():
-        raise DataError(path, "processor", where, f"{processor()}: two are never mixed")
-    return [
-        (Copy(*(tuple(d for d in part if d != UNUSED) for part in parts)), time)
-        for *parts, time in zip(*columns, times, strict=True)
-    ]
-
-
 def main() -> None:
-    """Time copies until the file has ``--count`` of them."""
+    """Time ``--count`` copies, and write them."""
     parser = Parser(prog="python -m lib.collect.xla.copies", description=__doc__)
-    parser.add_argument("file", type=Path, help="what is measured; is added to")
-    parser.add_argument("--count", type=int, default=6000, help="of copies in the file")
+    parser.add_argument("file", type=Path, help="the npz to write")
+    parser.add_argument("--count", type=int, default=6000, help="of copies")
     parser.add_argument("--core", type=int, default=1, help="that they run on")
     args = parser.parse_args()
     time_here("lib.collect.xla.copies", args.core)
-    copies = read_copies(args.file) if args.file.exists() else []
-    rng = np.random.default_rng(len(copies))
-    with tqdm(total=args.count, initial=len(copies), disable=None, unit="copy") as bar:
-        while len(copies) < args.count:
-            new = list(timed([drawn(rng) for _ in range(AT_ONCE)]))
-            copies += new
-            write_copies(args.file, copies)
-            bar.update(len(new))
+    copies: list[tuple[Copy, float]] = []
+    rng, lines = np.random.default_rng(0), Lines("copies", args.count, "measurement")
+    while len(copies) < args.count:
+        lines.at(len(copies))
+        copies += timed([drawn(rng) for _ in range(AT_ONCE)])
+    write_copies(args.file, copies)
     print(f"copies: {len(copies)} measured in {args.file}")
 
 

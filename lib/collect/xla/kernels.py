@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+RUNS, KERNELS = "runs", "kernels"  # what a round is timed by: the whole program, or its kernels
 METADATA = re.compile(r", metadata=\{[^}]*\}")
 NAME = re.compile(r"%[\w.-]+")
 HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")

@@ -21,9 +21,8 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 
-from lib.collect.quiet import TimingCore
 from lib.collect.xla.bench import Bench, Compiled
-from lib.collect.xla.enough import KERNELS, RUNS, missing_rounds
+from lib.collect.xla.kernels import KERNELS, RUNS
 from lib.collect.xla.programs import Program
 from lib.files.artifacts import atomic_file
 from lib.files.errors import UserError, one_line_errors
@@ -32,6 +31,7 @@ from lib.tpugraphs import drawing
 from lib.tpugraphs.constrain import constrained
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
+AT_ONCE = 8  # rounds until what is measured is written: a few seconds
 BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later rounds
 FIRST_GENERATION, GENERATION = 16, 8
 ATTEMPTS = 100  # to draw a configuration that is new: a program may have fewer than are wanted
@@ -41,12 +41,12 @@ REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than 
 class Measurement:
     """One program, what it is measured with, and what was measured."""
 
-    def __init__(self, program: Program, settings: SimpleNamespace, core: TimingCore):
+    def __init__(self, program: Program, settings: SimpleNamespace):
         self.path, self.settings = Path(settings.output), settings
         self.program = program
         self.module, self.nodes, self.ranks = program.read()
         first = self._under(drawing.unconstrained(self.ranks))
-        self.bench = Bench(first, core, settings.round_seconds, settings.timed_by)
+        self.bench = Bench(first, settings.round_seconds, settings.timed_by)
         if not all(np.isfinite(output).any() for output in self.bench.expected):
             raise UserError("random inputs give an output without a finite number")
         self.compiled: list[Compiled] = []
@@ -141,7 +141,6 @@ class Measurement:
             **numbers,
             **self._environment(),
             "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "quiet_lock": bool(self.settings.quiet_lock or self.settings.clear_core),
         }
         with atomic_file(self.path) as temporary, open(temporary, "wb") as file:
             np.savez_compressed(
@@ -163,21 +162,13 @@ def main() -> None:
     program = Program(settings.name, settings.source, Path(settings.module))
     seed = settings.seed + zlib.crc32(program.name.encode())
     random.seed(seed)
-    core = TimingCore(
-        settings.core,
-        settings.compile_cores,
-        settings.nice,
-        Path(settings.quiet_lock) if settings.quiet_lock else None,
-        settings.clear_core,
-    )
-    measurement = Measurement(program, settings, core)
+    measurement = Measurement(program, settings)
     if measurement.path.exists():
         measurement.resume()
     else:
         measurement.search(np.random.default_rng(seed))
-    searches = np.array([program.search for program in measurement.compiled])
-    while missing := missing_rounds(measurement.rounds, searches, settings):
-        measurement.bench.time(measurement.compiled, missing)
+    while missing := settings.rounds - min(len(one.rounds) for one in measurement.compiled):
+        measurement.bench.time(measurement.compiled, min(AT_ONCE, missing))
         measurement.write()
 
 

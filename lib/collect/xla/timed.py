@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lib.collect.quiet import TimingCore
 from lib.collect.xla.environment import time_here
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
@@ -31,7 +30,7 @@ def main() -> None:
 
     count = len(list(args.folder.glob("*.pb")))
     first, *others = [Path(args.folder, f"{n}.pb").read_bytes() for n in range(count)]
-    bench = Bench(first, TimingCore(args.core), ROUND_SECONDS)
+    bench = Bench(first, ROUND_SECONDS)
     compiled = [bench.first, *map(bench.compile, others)]
     bench.time([program for program in compiled if program is not None], ROUNDS)
     rounds = [[] if program is None else program.rounds for program in compiled]

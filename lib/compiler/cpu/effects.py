@@ -42,7 +42,6 @@ OUTPUT_REASONS = {
     CONVOLUTION: Reason.CONVOLUTION_OUTPUT,
     RESHAPE: Reason.RESHAPE_OUTPUT,
 }
-NO_ROLE = -1
 
 
 class LayoutCopy(NamedTuple):
@@ -75,25 +74,15 @@ class CopySite(NamedTuple):
 
 
 class OffLayoutOperation(NamedTuple):
-    """An operation that works in another order than the program's own, or a configured layout that
-    fits no tensor.
+    """An operation that works in another order than the program's own.
 
     Attributes:
         node: the operation.
-        order: the number of the output's order; that of ``()`` for a layout that does not fit.
-        role: the role that a layout which does not fit is configured for; else ``NO_ROLE``.
+        order: the number of the output's order.
     """
 
     node: int
     order: int
-    role: int = NO_ROLE
-
-
-class OperationSite(NamedTuple):
-    """A place where an operation works off the layout; see :class:`OffLayoutOperation`."""
-
-    node: int
-    role: int = NO_ROLE
 
 
 class RepeatedOperation(NamedTuple):

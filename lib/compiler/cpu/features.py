@@ -68,7 +68,7 @@ class OperationShape(NamedTuple):
     """Memory accesses of an operation that works in another order."""
 
     moves_data: float  # always 0: it stays so that the inputs of networks keep their width
-    is_off_layout: float
+    is_off_layout: float  # always 1, likewise
     fastest_size: float
     plain_fastest_stride: float  # stride of the dimension that is fastest in the plain order
     bytes: float
@@ -134,27 +134,21 @@ def copy_features(
     return np.concatenate(rows).reshape(len(copies), -1)
 
 
-def off_layout_features(chains: Chains, node: int, order: Order, misfit: bool) -> list[float]:
-    """Return ``OFF_LAYOUT_FEATURES`` of an operation that works in an order.
-
-    A ``misfit``, a configured layout that fits no tensor of its node, has no order and, unlike
-    every operation, no group.
-    """
-    graph = chains.graph
-    shape = () if misfit else graph.shapes[node]
-    actual = squeezed(order, shape)
-    plain = squeezed(graph.plain[node], shape) if shape else ()
+def off_layout_features(chains: Chains, node: int, order: Order) -> list[float]:
+    """Return ``OFF_LAYOUT_FEATURES`` of an operation that works in an order."""
+    graph, shape = chains.graph, chains.graph.shapes[node]
+    fastest, plain = squeezed(order, shape)[0], squeezed(graph.plain[node], shape)[0]
     return [
         *OperationShape(
             moves_data=0.0,
-            is_off_layout=float(not misfit),
-            fastest_size=logarithm(shape[actual[0]]) if actual else 0.0,
-            plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if actual else 0.0,
+            is_off_layout=1.0,
+            fastest_size=logarithm(shape[fastest]),
+            plain_fastest_stride=logarithm(strides(order, shape)[plain]),
             bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
             rank=graph.rank(node) / RANK_SCALE,
         ),
         *_chain_work(chains, node, node),
-        *([0.0] * len(GROUPS) if misfit else _one_hot_group(graph, node)),
+        *_one_hot_group(graph, node),
     ]
 
 

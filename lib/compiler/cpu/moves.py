@@ -5,7 +5,7 @@ They depend on sizes and orders alone, not on the program that the copy is in.
 A loop brings a tensor from one order to another. XLA's loop on CPUs iterates over the dimensions in
 the program's own order, whatever the two orders are. It reads with a stride if the tensor has
 another order, and writes with a stride if the result has another one, which costs more: in a small
-ResNet 1.1 ns an element against 0.6 (medians; `tests.bench.kernels`). The cost of strides depends
+ResNet 1.1 ns an element against 0.6 (medians). The cost of strides depends
 on how many cache lines and pages they touch, on how many of the lines share a set of the cache
 (sizes that are powers of two make many do), and on how many lines come before the rest of a line is
 used. Copies that differ in nothing else were measured to cost 0.3 to 4 ns an element.

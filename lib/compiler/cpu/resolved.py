@@ -12,7 +12,6 @@ import numpy as np
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.cpu.chains import Chains
-from lib.compiler.cpu.effects import NO_ROLE
 from lib.compiler.cpu.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
@@ -103,15 +102,11 @@ class ResolvedProgram:
 
     def off_layout(self) -> Table:
         """Return the table of off-layout operations; each has one node."""
-        orders, facts = self.tables.orders.items, self.tables.facts
-        features, nodes, tensors = [], [], []
-        for node, order, role in self.tables.off_layout.items:
-            misfit = role != NO_ROLE
-            features.append(off_layout_features(self.chains, node, orders[order], misfit))
-            nodes.append((node, node))
-            tensor = facts.constrained[facts.place[node]].tensors[role] if misfit else node
-            tensors.append(tensor if tensor >= 0 else node)
-        return np.array(features, np.float32), np.array(nodes, np.int64), self._shares(tensors)
+        orders, items = self.tables.orders.items, self.tables.off_layout.items
+        features = [off_layout_features(self.chains, node, orders[order]) for node, order in items]
+        nodes = [node for node, _ in items]
+        pairs = np.array([nodes, nodes], np.int64).T
+        return np.array(features, np.float32), pairs, self._shares(nodes)
 
     def repeated(self) -> Table:
         """Return the table of repeated operations; each has one node."""

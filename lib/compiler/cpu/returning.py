@@ -19,11 +19,10 @@ from lib.compiler.cpu.effects import (
     OUTPUT_REASONS,
     CopySite,
     Effects,
-    OperationSite,
     Reason,
 )
 from lib.compiler.cpu.loops import Source
-from lib.compiler.cpu.tables import MISFIT, UNSET, Occurrences, ProgramTables
+from lib.compiler.cpu.tables import UNSET, Occurrences, ProgramTables
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 from lib.tpugraphs.opcodes import RESHAPE
 
@@ -44,7 +43,7 @@ class Returning:
     (1,) array if it is the same under all.
 
     Attributes:
-        layouts: (b, k, 3) as configured, ``UNSET`` also if the tensor has another rank.
+        layouts: (b, k, 3) as configured, ``UNSET`` also if the tensor cannot have it.
         order: order of each node's output; ``None`` if it is not known yet, or there is none.
     """
 
@@ -52,8 +51,7 @@ class Returning:
         self.facts, self.orders, self.loops = tables.facts, tables.orders, tables.loops
         self.calls, self.numbered = tables.calls, tables.repeated
         self.graph, self.count = tables.facts.graph, len(layouts)
-        completed = tables.completion(layouts)
-        self.layouts, self._misfits = np.maximum(completed, UNSET), completed == MISFIT
+        self.layouts = tables.completion(layouts)
         self._plain_orders = np.array(self.orders.plain)
         self.order: list[np.ndarray | None] = [None] * len(self.graph.opcode)
         self._copies = Occurrences(tables.copies, self.count)
@@ -68,10 +66,6 @@ class Returning:
             self._read_operands(node)
             if self.order[node] is not None:
                 self._write_output(node)
-        none = np.full(1, self.orders.number(()))
-        for place, role in np.argwhere(self._misfits.any(axis=0)).tolist():  # nearly none
-            site = OperationSite(int(self.graph.configurable[place]), role)
-            self._off_layout.add(site, self._misfits[:, place, role], none, none)
         repeated = [np.zeros((0, 2), np.int64)]
         for configurations, operations in self.calls.repeated(self.layouts):
             for number in map(self.numbered.number, operations):
@@ -93,7 +87,7 @@ class Returning:
             order = np.where(configured >= 0, configured, self.order[node])
             self.order[node] = order
             moved = order != self.orders.plain[node]
-            self._off_layout.add(OperationSite(node), moved, order, order)
+            self._off_layout.add(node, moved, order, order)
 
     def _configured_by_all(self, node: int) -> np.ndarray:
         """Return the first user's layout of a node's output, ``UNSET`` if a user has none, (b,)."""

@@ -16,11 +16,9 @@ import pandas as pd
 
 from lib.compiler.cpu.calls import LibraryCalls
 from lib.compiler.cpu.effects import (
-    NO_ROLE,
     CopySite,
     LayoutCopy,
     OffLayoutOperation,
-    OperationSite,
     RepeatedOperation,
 )
 from lib.compiler.cpu.facts import ProgramFacts
@@ -32,7 +30,6 @@ Item = TypeVar("Item", bound=Hashable)
 Site = TypeVar("Site", bound=Hashable)
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
-MISFIT = -2  # an order is configured that the tensor cannot have
 NOTHING = -1  # the number of a key that yields no item
 BITS = 21  # of a key's 63, for a site and for each of two orders; a program has far fewer of either
 
@@ -155,8 +152,7 @@ class Completion:
     def __call__(self, layouts: np.ndarray) -> np.ndarray:
         """Return the numbers of orders, (b, k, 3) int64, for those of configured layouts.
 
-        ``UNSET`` if no layout is configured that fits the tensor's rank, and ``MISFIT`` if the
-        tensor cannot have it: the layout names a dimension that it does not have, or one twice.
+        ``UNSET`` if no layout is configured that the tensor can have.
         """
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
@@ -169,8 +165,7 @@ class Completion:
                 numbers.append(UNSET)
                 continue
             named, own = self._orders.items[number], self._orders.items[plain]
-            fits = number if set(named) == set(own) else MISFIT
-            numbers.append(fits if len(named) == len(own) else UNSET)
+            numbers.append(number if sorted(named) == sorted(own) else UNSET)
         return np.array(numbers, np.int64)[places].reshape(keys.shape)
 
 
@@ -184,7 +179,7 @@ class ProgramTables:
     calls: LibraryCalls
     completion: Completion
     copies: NumberingAtSites[CopySite, LayoutCopy]
-    off_layout: NumberingAtSites[OperationSite, OffLayoutOperation]
+    off_layout: NumberingAtSites[int, OffLayoutOperation]
     repeated: Numbering[RepeatedOperation] = field(default_factory=Numbering)
 
     @classmethod
@@ -217,10 +212,10 @@ def _copy(
 
 
 def _off_layout(
-    graph: TensorGraph, orders: OrderTable, site: OperationSite, old: int, new: int
+    graph: TensorGraph, orders: OrderTable, node: int, old: int, new: int
 ) -> OffLayoutOperation | None:
     """Return the operation that works in an order; ``None`` if it is the plain one in memory."""
-    plain, shape = graph.plain[site.node], graph.shapes[site.node]
-    if site.role == NO_ROLE and same_in_memory(orders.items[new], plain, shape):
+    plain, shape = graph.plain[node], graph.shapes[node]
+    if same_in_memory(orders.items[new], plain, shape):
         return None
-    return OffLayoutOperation(site.node, new, site.role)
+    return OffLayoutOperation(node, new)

@@ -9,23 +9,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.named import named
-from lib.runs.memory import Estimate
 from lib.settings.base import Settings
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of what a configuration's score is above that of the compiler's own choice.
-
-    Attributes:
-        nodes: of the cached graph: where it happens, and for which other node, if there is one.
-        what: happens there, in words, under either of the two.
-        cost: in the unit of the network's scores; less than 0 if it is gained.
-    """
-
-    nodes: tuple[int, ...]
-    what: str
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -40,9 +24,6 @@ class Input:
             graphs are scored together (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
-        parts: (network, prepared graph, position in the cache) -> of what the difference between a
-            configuration's score and that of the compiler's own choice is the sum; ``None`` where
-            scores are no sums.
         takes_less: memory, in words, where a graph may take more than there is: the process is
             then held to what is free.
         widths: settings -> what networks must know of what they read, such as its width.
@@ -51,7 +32,6 @@ class Input:
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
-    parts: Callable[[Any, Any, int], list[Part]] | None = None
     takes_less: str = ""
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
@@ -59,9 +39,3 @@ class Input:
 def input_of(settings: Settings | type[Settings]) -> Input:
     """Return how the model that settings name sees a cached graph."""
     return named(settings.input)
-
-
-def memory_of(settings: Settings, what: str) -> Estimate | None:
-    """Return what an error for want of memory says of a model that does ``what``."""
-    advice = input_of(settings).takes_less
-    return Estimate(0, f"{what} of {settings.model}", advice) if advice else None

@@ -15,9 +15,9 @@ from lib.compiler.tpu import (
     output_padding,
     product_features,
 )
-from lib.models.common.chunks import device_of, independent_scores
-from lib.models.common.input import Input, Part
-from lib.models.prices.network import PricedBatch, Prices
+from lib.models.common.chunks import independent_scores
+from lib.models.common.input import Input
+from lib.models.prices.network import PricedBatch
 
 
 class ProductsGraph:
@@ -50,22 +50,6 @@ class ProductsGraph:
         """Some configurations, (b,) integers: their positions in the cache's cells."""
         return self._of_cells(np.asarray(self.graph.cells[configurations]).astype(np.int64))
 
-    @torch.no_grad()
-    def parts(self, network: Prices, configuration: int) -> list[Part]:
-        """Return what each node costs more than without layouts, see
-        :class:`lib.models.common.input.Input`."""
-        cells = np.asarray(self.graph.cells[configuration]).astype(np.int64)
-        unset = np.full_like(cells, len(self.layouts) - 1)
-        batch = self._of_cells(np.stack([cells, unset])).to(device_of(network))
-        under, plain = network.prices(batch).tolist()
-        is_set = [(self.layouts[cell] >= 0).any() for cell in cells]
-        nodes = zip(self.graph.config_nodes.tolist(), is_set, under, plain, strict=True)
-        return [
-            Part((node,), "computed in another layout", cost - without)
-            for node, changes, cost, without in nodes
-            if changes
-        ]
-
     def _of_cells(self, cells: np.ndarray) -> PricedBatch:
         """Nodes under layouts, (b, k) places in :attr:`layouts`."""
         keys, places = np.unique(cells * len(self._like) + self._like, return_inverse=True)
@@ -83,6 +67,5 @@ class ProductsGraph:
 INPUT = Input(
     prepare=lambda graph, settings: ProductsGraph(graph),
     scores=independent_scores,
-    parts=lambda network, graph, configuration: graph.parts(network, configuration),
     widths=lambda settings: {"width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE},
 )

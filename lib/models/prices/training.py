@@ -5,6 +5,9 @@ given the measurements, solve a linear system: how far weights are from their ex
 relative runtimes from the predicted ones, each in its standard deviations (a Gaussian process). How
 far predictions may be off is tried out on configurations that are left out; it is never less than
 repeated measurements differ.
+
+How much of it other programs are given is tried out on programs that are left out: as much as ranks
+them best, and nothing unless that is better than arithmetic. Two programs are too few to tell.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import torch
 from scipy.linalg import block_diag, solve
 
 from lib.models.prices.network import CENTRES, FAR, PADDING, Prices
+from lib.ranking.folds import family
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of
 from lib.training.fold import Fold, validation_rows
@@ -30,6 +34,8 @@ LEFT_OUT = 4  # one of so many
 OF_PADDING, OF_LIKENESS, OF_ITS_OWN = 0.25, 0.25, 0.1
 OFF = (1e-4, 1e-3, 1e-2)  # how far predictions may lie off
 JITTER = 1e-4  # on a diagonal, which separates nodes that are nearly the same
+TRUST = (0.0, 0.25, 0.5, 0.75, 1.0)  # in what other programs have shown
+FEW = 2  # programs that are too few to leave one out
 
 
 class Measured(NamedTuple):
@@ -43,6 +49,10 @@ class Measured(NamedTuple):
     def taken(self, rows: np.ndarray) -> Measured:
         """Some of the configurations, by a (n,) mask."""
         return self._replace(parts=self.parts[rows], runtimes=self.runtimes[rows])
+
+    def tau(self, weights: np.ndarray) -> float:
+        """Return how well (weights,) rank the configurations."""
+        return kendall_tau(self.parts @ weights, self.runtimes)
 
 
 @dataclass(eq=False)
@@ -84,12 +94,35 @@ class PricesFold(Fold):
 
         def left_out_tau(off: float) -> float:
             weights = _solved(parts, expected, off)
-            taus = [kendall_tau(graph.parts @ weights, graph.runtimes) for graph in left_out]
-            return float(np.mean(taus))
+            return float(np.mean([graph.tau(weights) for graph in left_out]))
 
-        weights = _solved(measured, expected, max(OFF, key=left_out_tau))
+        off = max(OFF, key=left_out_tau)
         with torch.no_grad():
-            network.weights[torch.from_numpy(used)] = torch.from_numpy(weights)
+            network.weights[torch.from_numpy(used)] = torch.from_numpy(
+                _solved(measured, expected, off)
+            )
+            network.trust.fill_(self._trust(measured, expected, off))
+
+    def _trust(self, measured: list[Measured], expected: np.ndarray, off: float) -> float:
+        """Return how much of what is learned to give to programs that were not measured.
+
+        Variants of one network are one program (:func:`lib.ranking.folds.family`).
+        """
+        programs = [family(graph.name) for graph in self.train]
+        if len(set(programs)) <= FEW:
+            return TRUST[0]
+        taus = []  # (programs, TRUST)
+        for program in sorted(set(programs)):
+            rest = [g for g, own in zip(measured, programs, strict=True) if own != program]
+            learned = _solved(rest, expected, off) - _before(expected)
+            left_out = [g for g, own in zip(measured, programs, strict=True) if own == program]
+            taus.append(
+                [
+                    np.mean([g.tau(_before(expected) + trust * learned) for g in left_out])
+                    for trust in TRUST
+                ]
+            )
+        return TRUST[int(np.argmax(np.mean(taus, axis=0)))]  # the least of equals
 
     def _measured(self, network: Prices, graph: LabelledGraph, used: np.ndarray) -> Measured:
         rows = self._rows(graph)
@@ -121,10 +154,14 @@ def _expected(network: Prices, used: np.ndarray) -> np.ndarray:
     return block_diag(OF_PADDING**-2, alike / OF_LIKENESS**2, same / OF_ITS_OWN**2)
 
 
+def _before(expected: np.ndarray) -> np.ndarray:
+    """(w,) the weights before anything is measured: arithmetic."""
+    return PADDING * np.eye(1, len(expected))[0]
+
+
 def _solved(measured: Sequence[Measured], expected: np.ndarray, off: float) -> np.ndarray:
     """The likeliest weights, (w,), if predictions lie ``off``."""
-    before = np.zeros(len(expected))
-    before[0] = PADDING
+    before = _before(expected)
     left, right = expected.copy(), np.zeros(len(expected))
     for graph in measured:
         certain = 1 / (off**2 + graph.noise**2)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from lib.models.common.batch import OnDevice
 from lib.models.common.rows import GraphBatch
 
 
 @dataclass(frozen=True)
-class Segment:
+class Segment(OnDevice):
     """A segment under the configurations that differ in it, and what it counts for.
 
     Attributes:
@@ -32,12 +33,6 @@ class Segment:
     trained: bool = True
     nodes: Tensor | None = None
     weight: float = 1.0
-
-    def to(self, device: torch.device | str) -> Segment:
-        """The same segment on another device."""
-        nodes = None if self.nodes is None else self.nodes.to(device)
-        moved = {"places": self.places.to(device), "index": self.index.to(device), "nodes": nodes}
-        return replace(self, graph=self.graph.to(device), **moved)
 
     def embedded(self, embeddings: Tensor) -> Embedded:
         """Return what was computed of it: (p, width), on any device."""

@@ -7,6 +7,8 @@ killed ends with the same bits as one that was not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,26 +25,24 @@ class EmbeddingTable:
     Args:
         sizes: (configurations, segments) of each graph.
         width: of an embedding.
-        limit: most bytes that it may have; 0 for half of the memory that is free.
 
     Attributes:
         step: number of the step that is under way.
 
     Raises:
-        UserError: if it would have more.
+        UserError: if it would have more than half of the memory that is free.
     """
 
-    def __init__(self, sizes: dict[str, tuple[int, int]], width: int, limit: int):
+    def __init__(self, sizes: dict[str, tuple[int, int]], width: int):
         self.sizes, self.starts, count = sizes, {}, 0
         for name, (configurations, segments) in sizes.items():
             self.starts[name] = count
             count += configurations * segments
         self.count, self.step, needed = count, 0, count * (8 + 4 * width)
-        if needed > (limit or FREE_SHARE * free_memory() or needed):
-            allowed = f"--history-gigabytes {limit / 1e9:g}" if limit else "half of what is free"
+        if needed > FREE_SHARE * (free_memory() or 2 * needed):
             raise UserError(
                 f"historical embeddings of {count:,} segments take {gigabytes(needed)}, more than "
-                f"{allowed}; allow more by --history-gigabytes, or use --no-history"
+                f"half of what is free; use --no-history, or lower --channels"
             )
         self.steps = np.zeros(count, np.int64)  # when each was written; 0 for never
         self.embeddings = np.zeros((count, width), np.float32)
@@ -74,16 +74,10 @@ class EmbeddingTable:
             "embeddings": torch.from_numpy(self.embeddings),
         }
 
-    def restore(self, state: dict[str, Tensor]) -> bool:
-        """Take a :meth:`state` back; return whether it is one of this table."""
-        own = self.state()
-        fits = state.keys() == own.keys() and all(
-            (state[k].shape, state[k].dtype) == (own[k].shape, own[k].dtype) for k in own
-        )
-        if fits:
-            self.step = int(state["step"])
-            self.steps[:], self.embeddings[:] = state["steps"], state["embeddings"]
-        return fits
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Take back a :meth:`state` of this table."""
+        self.step = int(state["step"])
+        self.steps[:], self.embeddings[:] = state["steps"], state["embeddings"]
 
     def _places(self, name: str, configurations: np.ndarray, segment: np.ndarray | int):
         return self.starts[name] + configurations * self.sizes[name][1] + segment

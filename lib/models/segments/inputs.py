@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,15 +9,14 @@ import torch
 from torch import nn
 
 from lib.cache.graph import CachedGraph
-from lib.models.common.chunks import device_of, in_order, scores_of_rows
+from lib.models.common.chunks import device_of, scores_of
 from lib.models.common.input import Input
 from lib.models.segments.batch import Segment, SegmentsBatch
 from lib.models.segments.settings import LayoutPooling
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
-from lib.runs.memory import Estimate, free_memory, memory_errors
+from lib.runs.memory import free_memory
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, roughly
-ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
 class SegmentedGraph:
@@ -27,14 +25,12 @@ class SegmentedGraph:
     Args:
         graph: with its nodes in topological order.
         segment_nodes: K, most nodes of a segment; 0 for one segment of all nodes.
-        cut: ``length``, every K nodes, or ``splits``, see :func:`boundaries`.
         keep: whether prepared segments stay in memory.
     """
 
-    def __init__(self, graph: CachedGraph, segment_nodes: int, cut: str, keep: bool = False):
-        splits = graph.node_splits if cut == "splits" else ()
+    def __init__(self, graph: CachedGraph, segment_nodes: int, keep: bool = False):
         self.graph, self.keep = graph, keep
-        self.starts = boundaries(len(graph.node_opcode), segment_nodes, splits)  # (s + 1,)
+        self.starts = boundaries(len(graph.node_opcode), segment_nodes)  # (s + 1,)
         ends = np.searchsorted(self.starts, graph.edges, "right") - 1  # (m, 2)
         inside = np.flatnonzero(ends[:, 0] == ends[:, 1])
         self._edges = inside[np.argsort(ends[inside, 0], kind="stable")]
@@ -108,27 +104,10 @@ class SegmentedGraph:
         return tensors
 
 
-def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np.ndarray:
-    """Return where segments of at most ``segment_nodes`` start, and the last ends, (s + 1,) int64.
-
-    A segment ends at the last of ``splits`` that it reaches, so that parts of the program stay
-    whole and small ones share a segment; where it reaches none, it ends after ``segment_nodes``.
-
-    Args:
-        count: nodes, at least one.
-        segment_nodes: K; 0 for all.
-        splits: ascending positions that a cut had better be at.
-    """
-    if not segment_nodes:
-        return np.array([0, count])
-    splits = np.asarray(list(splits), np.int64)
-    starts = [0]
-    while starts[-1] < count:
-        furthest = min(starts[-1] + segment_nodes, count)
-        reached = splits[(splits > starts[-1]) & (splits <= furthest)]
-        whole = len(reached) and furthest < count
-        starts.append(int(reached[-1]) if whole else furthest)
-    return np.array(starts)
+def boundaries(count: int, segment_nodes: int) -> np.ndarray:
+    """Return where segments of at most ``segment_nodes`` of a graph's ``count`` nodes start, and
+    the last ends, (s + 1,) int64; one segment has all nodes if that is 0."""
+    return np.array([*range(0, count, segment_nodes or count), count])
 
 
 def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> SegmentsBatch:
@@ -153,28 +132,23 @@ def segments_scores(
         graph: the graph.
         size: configurations at a time, at most.
         rows: (r,) positions of configurations in the cache; ``None`` for all.
-
-    Raises:
-        UserError: if there is not enough memory for a single configuration.
     """
     nodes, edges = graph.largest()
     configuration_bytes, device = network.forward_bytes(nodes, edges), device_of(network)
     if device.type == "cpu":
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // configuration_bytes))
-    what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    with memory_errors(Estimate(size * configuration_bytes, what, ADVICE), device):
-        return scores_of_rows(
-            lambda rows: network(segments_batch(graph, rows)),
-            len(graph.graph.runtime),
-            rows,
-            lambda count: in_order(count, size),
-        )
+    rows = np.arange(len(graph.graph.runtime)) if rows is None else rows
+    return scores_of(lambda some: network(segments_batch(graph, some)), rows, size)
 
 
 def segmented(graph: CachedGraph, settings: LayoutPooling, keep: bool = False) -> SegmentedGraph:
-    """A graph cut as a model's settings say."""
-    return SegmentedGraph(graph, settings.segment_nodes, settings.cut, keep)
+    """Return a graph cut as a model's settings say."""
+    return SegmentedGraph(graph, settings.segment_nodes, keep)
 
 
-INPUT = Input(prepare=segmented, scores=segments_scores)
+INPUT = Input(
+    prepare=segmented,
+    scores=segments_scores,
+    takes_less="use MODEL=gst with fewer --segment-nodes, or lower --configurations or --channels",
+)

@@ -10,8 +10,6 @@ from lib.models.common.settings import WHOLE, TrainedLayouts
 from lib.settings.base import ByData, check_heads, setting
 from lib.settings.search import among, between
 
-CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
-
 
 @dataclass(frozen=True)
 class LayoutPooling(TrainedLayouts):
@@ -20,10 +18,8 @@ class LayoutPooling(TrainedLayouts):
     input: ClassVar[str] = "lib.models.segments.inputs:INPUT"
     fold: ClassVar[str] = "lib.models.segments.training:SegmentsFold"
     network: ClassVar[str] = "lib.models.segments.network:PoolingModel"
-    steps: ClassVar[str] = "lib.models.segments.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
-    cut: ClassVar[str] = "length"
 
     model: str = setting("pooling", "network: a linear layer over mean-pooled features")
     hops: int | str = setting(
@@ -39,7 +35,6 @@ class LayoutAttention(LayoutPooling):
     """
 
     network: ClassVar[str] = "lib.models.segments.network:AttentionModel"
-    steps: ClassVar[str] = "lib.models.segments.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutPooling.weights_depend_on,
@@ -54,9 +49,6 @@ class LayoutAttention(LayoutPooling):
     )
     layers: int = setting(2, "layers of graph attention", search=between(1, 4))
     heads: int = setting(4, "heads of graph attention", search=among(1, 2, 4, 8))
-    memory_gigabytes: float = setting(
-        0.0, "most that a step of training may take; 0 for all that is free", 0
-    )
 
     def check(self) -> None:
         super().check()
@@ -67,7 +59,7 @@ class LayoutAttention(LayoutPooling):
 class LayoutPartitioning(LayoutAttention):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
-    steps: ClassVar[str] = "lib.models.segments.steps:RunSteps"
+    fold: ClassVar[str] = "lib.models.segments.training:RunFold"
     fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
 
     model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
@@ -78,25 +70,20 @@ class LayoutPartitioning(LayoutAttention):
 class LayoutSegments(LayoutAttention):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
-    steps: ClassVar[str] = "lib.models.segments.steps:SegmentSteps"
+    fold: ClassVar[str] = "lib.models.segments.training:TableFold"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutAttention.weights_depend_on,
         "segment_nodes",
-        "cut",
     )
     # Graphs have a few hundred nodes: segments are so small that there are several.
     fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 
     model: str = setting("gst", "network: graph attention on segments")
     segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
-    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}", choices=CUTS)
     trained_segments: int = setting(
         1, "b: segments a step that gradients flow through", search=between(1, 4)
     )
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
-    history_gigabytes: float = setting(
-        0.0, "largest size of that table; 0: half of the memory that is free", 0
-    )
     segment_dropout: float = setting(
         0.0, "share of the table's embeddings left out", 0, 0.99, search=between(0, 0.8)
     )

@@ -1,23 +1,24 @@
 """Training on whole graphs: GST and its baselines, a graph a step, read when it is needed.
 
-Steps of each model are in :mod:`lib.models.segments.steps`.
+Everything with gradients (GAT, Pooling), a run of nodes with gradients (Partitioning), or a few
+segments with gradients and the others from the historical table (GST).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import nn
 
 from lib.cache.reader import Cache
-from lib.files.named import named
 from lib.models.common.rows import NUMERIC
-from lib.models.segments.inputs import SegmentedGraph, segmented
+from lib.models.segments.batch import Segment, SegmentsBatch
+from lib.models.segments.embeddings import EmbeddingTable
+from lib.models.segments.inputs import SegmentedGraph, boundaries, segmented, segments_batch
+from lib.models.segments.network import GraphSum
 from lib.models.segments.settings import LayoutPooling
-from lib.runs.memory import Estimate
 from lib.training.fold import Batch, Fold
 from lib.training.split import LabelledGraph, sides_of
 
@@ -26,7 +27,7 @@ KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 @dataclass(eq=False)
 class SegmentsFold(Fold):
-    """Names of the training and validation graphs of one fold, sorted, and a model's steps.
+    """Names of the training and validation graphs of one fold, sorted; gradients are everywhere.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
     """
@@ -36,11 +37,10 @@ class SegmentsFold(Fold):
 
     def __post_init__(self) -> None:
         self.in_memory: dict[str, SegmentedGraph] = {}
-        self.step = named(self.settings.steps)(self.cache, self.train, self.settings)
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: LayoutPooling) -> SegmentsFold:
-        """The graphs of a fold; raises as :func:`lib.training.split.sides_of`.
+        """Return the graphs of a fold; raises as :func:`lib.training.split.sides_of`.
 
         Raises:
             UserError: also if the historical table would be larger than its limit.
@@ -48,7 +48,7 @@ class SegmentsFold(Fold):
         sides = ([graph.name for graph in side] for side in sides_of(cache, fold, settings))
         return cls(*sides, settings, cache)
 
-    def standardize(self, network: nn.Module) -> None:
+    def standardize(self, network: GraphSum) -> None:
         """Fit the transform of features, with one graph in memory at a time."""
 
         def features() -> Iterator[torch.Tensor]:
@@ -58,7 +58,14 @@ class SegmentsFold(Fold):
         network.inputs.standardize.fit_chunks(features)
 
     def read(self, name: str) -> LabelledGraph:
-        graph = self.graph(name)
+        """Return a graph, cut; small ones are kept."""
+        graph = self.in_memory.get(name)
+        if graph is None:
+            already = sum(kept.node_count for kept in self.in_memory.values())
+            keep = already + self.cache.rows[name]["nodes"] <= KEPT_NODES
+            graph = self.prepare(self.cache.graph(name), self.settings, keep)
+            if keep:
+                self.in_memory[name] = graph
         return LabelledGraph(name, graph, graph.graph.runtime)
 
     def batch(
@@ -67,35 +74,104 @@ class SegmentsFold(Fold):
         rows: Sequence[np.ndarray],
         generator: np.random.Generator,
     ) -> Batch:
-        """Return one graph, cut into segments, as the model's steps take it."""
+        """Return one graph, cut into segments, under some configurations."""
         (graph,), (some,) = graphs, rows
-        batch = self.step.batch(graph.prepared, some, generator)
-        self.drawn = graph.prepared, some, batch
+        batch = self.segments(graph.prepared, some, generator)
         return Batch(batch, [torch.from_numpy(graph.runtime[some])])
+
+    def segments(
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
+        """Return what a step computes of a graph; all that is random comes from ``generator``."""
+        return segments_batch(graph, configurations)
+
+
+class RunFold(SegmentsFold):
+    """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
+
+    def segments(
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
+        """Return the whole graph, with gradients in the nodes of one run."""
+        length = min(self.settings.trained_nodes, graph.node_count)
+        start = int(generator.integers(graph.node_count - length + 1))
+        nodes = torch.from_numpy(graph.run(start, start + length))
+        whole = replace(graph.segment(0, graph.cells(configurations)), nodes=nodes)
+        return SegmentsBatch(len(configurations), graph.node_count, [whole])
+
+
+class TableFold(SegmentsFold):
+    """Steps of graph segment training (GST thesis, algorithm 1).
+
+    ``trained_segments`` at random have gradients. The others' embeddings come from the historical
+    table; embeddings that are not there yet, or all if there is no table, are computed without
+    gradients, as algorithm 1 is written. With segment dropout p each of the others is left out with
+    probability p, and the trained ones count (1 - p) + p * segments / trained, so that the
+    expected sum is that of all segments alike (staleness-aware dropout, Cao et al. 2023, section
+    3.3).
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.table: EmbeddingTable | None = None
+        if self.settings.history:
+            rows, most = self.cache.rows, self.settings.segment_nodes
+            cut = {name: boundaries(rows[name]["nodes"], most) for name in self.train}
+            sizes = {name: (rows[name]["configurations"], len(cut[name]) - 1) for name in cut}
+            self.table = EmbeddingTable(sizes, self.settings.channels)
+
+    def segments(
+        self, graph: SegmentedGraph, configurations: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
+        """Return some segments with gradients; of others, unless dropped, the remembered sums."""
+        s, cells = self.settings, graph.cells(configurations)
+        trained = generator.permutation(len(graph))[: s.trained_segments]
+        undropped = generator.random(len(graph)) >= s.segment_dropout
+        weight = 1 + s.segment_dropout * (len(graph) / len(trained) - 1)
+        others = np.setdiff1d(np.flatnonzero(undropped), trained)
+        remembered, missing = self._remembered(graph, configurations, others)
+
+        def segments() -> Iterator[Segment]:
+            for number in np.sort(trained):
+                yield replace(graph.segment(int(number), cells), weight=weight)
+            for number, places in missing:
+                yield replace(graph.segment(number, cells, places), trained=False)
+
+        computed = None if self.table is None else []
+        batch = SegmentsBatch(
+            len(configurations), graph.node_count, segments(), remembered, computed
+        )
+        self.drawn = graph.graph.name, configurations, batch
+        return batch
 
     def after_step(self) -> None:
         """Let the historical table have what was computed."""
-        self.step.done(*self.drawn)
+        if self.table is None:
+            return
+        name, configurations, batch = self.drawn
+        self.table.step += 1
+        for embedded in batch.computed:
+            where = configurations[embedded.places.numpy()]
+            self.table.write(name, where, embedded.number, embedded.embeddings.numpy())
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return the historical table."""
-        return self.step.state()
+        return {} if self.table is None else self.table.state()
 
-    def restore(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Take the historical table back."""
-        return self.step.restore(tensors)
+        if self.table is not None:
+            self.table.restore(tensors)
 
-    def estimate(self) -> Estimate | None:
-        """Return the memory of a step on the training graph that takes most."""
-        return self.step.estimate()
-
-    def graph(self, name: str) -> SegmentedGraph:
-        """A graph, cut; small ones are kept."""
-        if name in self.in_memory:
-            return self.in_memory[name]
-        already = sum(graph.node_count for graph in self.in_memory.values())
-        keep = already + self.cache.rows[name]["nodes"] <= KEPT_NODES
-        graph = self.prepare(self.cache.graph(name), self.settings, keep)
-        if keep:
-            self.in_memory[name] = graph
-        return graph
+    def _remembered(
+        self, graph: SegmentedGraph, configurations: np.ndarray, others: np.ndarray
+    ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
+        """The sum of the other segments' embeddings in the table; segments and places it lacks."""
+        if self.table is None:
+            return None, [(int(number), np.arange(len(configurations))) for number in others]
+        steps, embeddings = self.table.read(graph.graph.name, configurations)
+        steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
+        remembered = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
+        absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
+        pairs = zip(others, absent, strict=True)
+        return remembered, [(int(number), places) for number, places in pairs if len(places)]

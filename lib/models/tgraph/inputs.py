@@ -11,7 +11,7 @@ from torch import nn
 from lib.cache.codec import TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph, neighbours
 from lib.cache.prune import without_effects
-from lib.models.common.chunks import chunk_scores, device_of, even, scores_of_rows
+from lib.models.common.chunks import device_of, scores_of
 from lib.models.common.input import Input
 from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
 
@@ -101,24 +101,19 @@ def score_in_batches(
     neighbours in ``order``, a (c,) permutation, share one. Batches have at most ``size``
     configurations and differ by one at most, so that none is scored among a few left-overs.
     """
-    device = device_of(network)
-    return chunk_scores(
-        lambda batch: network(graph.batch(batch).to(device)), even(order, size), len(order)
-    )
+    scores = np.empty(len(order), np.float64)
+    scores[order] = score_in_order(network, graph, size, order)
+    return scores
 
 
 def score_in_order(
     network: nn.Module, graph: GraphTensors, size: int, rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """:func:`score_in_batches` in the order of the cache, of all configurations or of those at
-    ``rows``, (r,) float64."""
+    """Return scores, (r,) float64, of all configurations or of those at ``rows``, whose neighbours
+    share a batch."""
     device = device_of(network)
-    return scores_of_rows(
-        lambda batch: network(graph.batch(batch).to(device)),
-        len(graph.cells),
-        rows,
-        lambda count: even(np.arange(count), size),
-    )
+    rows = np.arange(len(graph.cells)) if rows is None else rows
+    return scores_of(lambda some: network(graph.batch(some).to(device)), rows, size, evenly=True)
 
 
 def score_groupings(
@@ -137,7 +132,7 @@ def score_groupings(
     scores = np.empty(orders.shape, np.float64)
     fits = max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))  # type: ignore[operator]
     places = np.argsort(orders, axis=1)  # where each configuration is in each order
-    for pool in even(orders[0], fits):
+    for pool in np.array_split(orders[0], -(-orders.shape[1] // fits)):
         scores[:, pool] = _pool_scores(network, graph.batch(pool), places[:, pool], size)
     return scores
 
@@ -147,17 +142,15 @@ def _pool_scores(
     network: nn.Module, batch: GraphBatch, places: np.ndarray, size: int
 ) -> np.ndarray:
     """Scores of the configurations of one pool in the order of each of (p, b) places, (p, b)."""
-    shared = network.share(batch)  # type: ignore[operator]
-    return np.stack(
-        [
-            chunk_scores(
-                lambda group: network.score_group(shared, torch.from_numpy(group)),  # type: ignore[operator]
-                even(np.argsort(place), size),
-                len(place),
-            )
-            for place in places
-        ]
-    )
+    shared, scores = network.share(batch), np.empty(places.shape)  # type: ignore[operator]
+
+    def score(group: np.ndarray) -> torch.Tensor:
+        return network.score_group(shared, torch.from_numpy(group))  # type: ignore[operator]
+
+    for found, place in zip(scores, places, strict=True):
+        order = np.argsort(place)
+        found[order] = scores_of(score, order, size, evenly=True)
+    return scores
 
 
 INPUT = Input(

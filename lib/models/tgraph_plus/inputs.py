@@ -7,12 +7,11 @@ import torch
 
 from lib.cache.graph import CachedGraph
 from lib.compiler.cpu.resolved import WIDTHS
-from lib.models.common.chunks import device_of, independent_scores
-from lib.models.common.input import Input, Part
+from lib.models.common.chunks import independent_scores
+from lib.models.common.input import Input
 from lib.models.tgraph.inputs import places_of, program_alone
-from lib.models.tgraph_plus.network import CostBatch, TGraphPlus
+from lib.models.tgraph_plus.network import CostBatch
 
-DONE = "copied to another layout", "computed in another layout", "computed again"  # by kind
 KEPT_WHOLE = 64  # configurations at most of a graph whose batch is kept
 
 
@@ -46,25 +45,6 @@ class CopiesGraph:
             return self._made(configurations)
         self._whole = self._whole or self._made(configurations)
         return self._whole
-
-    @torch.no_grad()
-    def parts(self, network: TGraphPlus, configuration: int) -> list[Part]:
-        """Return what each effect costs more than under the compiler's own choice, see
-        :class:`lib.models.common.input.Input`; nothing if that is not among the configurations."""
-        own = self.graph.compilers_own
-        if own is None or self.graph.original[own] == configuration:
-            return []
-        both = np.array([configuration, self.graph.original[own]])
-        costs = network.costs(self.batch(both).to(device_of(network))).mean(dim=0).cpu().numpy()
-        columns, effects = self._happening(both)
-        distinct, which = np.unique(effects, return_inverse=True)
-        gaps = np.bincount(which, np.where(columns == 0, costs, -costs), len(distinct))
-        return [
-            Part(tuple(dict.fromkeys(nodes)), DONE[kind], gap)
-            for (kind, *nodes), gap in zip(
-                self.graph.effects[distinct].tolist(), gaps.tolist(), strict=True
-            )
-        ]
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
         columns, effects = self._happening(configurations)
@@ -106,6 +86,5 @@ class CopiesGraph:
 INPUT = Input(
     prepare=lambda graph, settings: CopiesGraph(graph),
     scores=independent_scores,
-    parts=lambda network, graph, configuration: graph.parts(network, configuration),
     widths=lambda settings: {"widths": WIDTHS},
 )

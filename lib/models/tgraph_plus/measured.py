@@ -13,8 +13,6 @@ from torch import Tensor
 from lib.compiler.cpu.moves import MovedTensor, memory_features
 from lib.compiler.cpu.resolved import WIDTHS
 from lib.compiler.orders import row_major
-from lib.files.errors import DataError
-from lib.files.foreign import reading
 
 WIDTH = 4  # bytes of an element
 FIELDS = ("shape", "before", "after", "microseconds")
@@ -37,14 +35,12 @@ class MeasuredCopies:
 
 
 def measured_copies(path: Path) -> MeasuredCopies:
-    """The copies of a file; raises DataError if the file is not what ``lib/collect/xla/copies.py``
-    writes."""
-    shapes, before, after, times = _read(path)
+    """Return the copies of a file that ``lib/collect/xla/copies.py`` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        columns = [file[name].tolist() for name in FIELDS]
     rows, costs = [], []
-    for *parts, time in zip(shapes, before, after, times, strict=True):
+    for *parts, time in zip(*columns, strict=True):
         shape, source, target = (tuple(d for d in part if d >= 0) for part in parts)
-        if not sorted(source) == sorted(target) == list(range(len(shape))):
-            raise DataError(path, "before, after", (source, target), f"orders of {shape}")
         size = float(WIDTH * prod(shape))
         moved = MovedTensor(shape, row_major(len(shape)), size)
         rows.append(memory_features(moved, source, target))
@@ -58,16 +54,3 @@ def measured_copies(path: Path) -> MeasuredCopies:
         torch.from_numpy(known),
         torch.from_numpy(logarithms - logarithms.mean()),
     )
-
-
-def _read(path: Path) -> list[list]:
-    """The columns of a file of measured copies, ``FIELDS``."""
-    expected = "what lib.collect.xla.copies writes"
-    with reading(path, "copies", expected), np.load(path, allow_pickle=False) as file:
-        columns = {name: file[name] for name in FIELDS}
-    for name, column in columns.items():
-        if len(column) != len(columns["shape"]) or not len(column):
-            raise DataError(path, name, column.shape, "a row for each copy")
-    if not (columns["microseconds"] > 0).all():
-        raise DataError(path, "microseconds", "0 or less", "more than 0")
-    return [columns[name].tolist() for name in FIELDS]

@@ -23,7 +23,6 @@ class TGraphPlusSettings(SeveralCollections, TrainedLayouts):
     network: ClassVar[str] = "lib.models.tgraph_plus.network:TGraphPlus"
     hardware_of: ClassVar[tuple[str, ...]] = ("cpu",)
     evidence: ClassVar[str] = "it ranks unseen programs best on the bundled data"
-    picks: ClassVar[str] = "lib.scoring.picks:picks"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *TrainedLayouts.weights_depend_on,

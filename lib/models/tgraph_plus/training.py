@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.files.progress import Lines
 from lib.models.tgraph_plus.measured import MeasuredCopies, measured_copies
 from lib.models.tgraph_plus.network import TGraphPlus
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
@@ -62,7 +63,8 @@ class CopiesFold(Fold):
         optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
         network.train()
         steps = self.settings.pretraining
-        for step in range(steps):
+        lines = Lines(f"train: {self.settings.results} pretraining", steps, "step")
+        for step in lines.over(range(steps)):
             optimizer.param_groups[0]["lr"] = learning_rate(step, steps, PEAK, WARMUP)
             rows = torch.randint(len(inputs), (ROWS,))
             costs = network.alone(inputs[rows])  # (members, ROWS)

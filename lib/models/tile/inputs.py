@@ -9,7 +9,7 @@ import torch
 
 from lib.cache.graph import neighbours
 from lib.cache.kernel import CachedKernel
-from lib.models.common.chunks import device_of, in_order, scores_of_rows
+from lib.models.common.chunks import device_of, scores_of
 from lib.models.common.input import Input
 from lib.models.common.rows import LARGEST_DIGIT, NUMERIC
 from lib.models.tile.network import KernelBatch, TileBatch, TileNetwork
@@ -62,8 +62,7 @@ def kernel_scores(
         first = torch.zeros(len(positions), dtype=torch.int64, device=device)
         return network.score(embedded, torch.from_numpy(features).to(device), first)
 
-    count = len(kernel.config_feat)
-    return scores_of_rows(score, count, rows, lambda count: in_order(count, size))
+    return scores_of(score, np.arange(len(kernel.config_feat)) if rows is None else rows, size)
 
 
 INPUT = Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores)

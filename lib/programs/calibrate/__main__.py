@@ -9,8 +9,6 @@ Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
 
     python -m lib.programs.calibrate --collection programs-cpu --networks 12
     python -m lib.programs.calibrate --collection programs-cpu --method cmd
-    python -m lib.programs.calibrate --collection programs-cpu --experiment apart \\
-        --device rocketlake --tasks 30 --method cmd
 
 Programs of tasks that are unlike one another are compiled for this processor and timed, as
 `make collect KIND=programs` does it. The predictor is then given the processor's caches and how
@@ -18,10 +16,6 @@ fast those programs are, and its predictions are multiplied by the factor that m
 error least; or its networks are trained further, if that does better on tasks that they were not
 trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3). Kill it at any
 time: the same command goes on.
-
-With ``--device`` nothing is measured: the device is one of the data, whose processor a fold of
-`--split processors` has left out; ``--tasks`` of its tasks are picked by algorithm 1, and networks
-that nothing has learned from are predicted there, before and after.
 """
 
 from __future__ import annotations
@@ -43,18 +37,17 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
-from lib.files.command_line import Parser, check_least
-from lib.files.errors import UserError, one_line_errors
+from lib.files.command_line import Parser
+from lib.files.errors import one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
-from lib.programs.calibrate.tuning import Source, Tune, error_of, fit, tuned, tuned_by_cmd
-from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
-from lib.programs.folds import all_pairs, left_out, sides_of_fold
+from lib.programs.calibrate.sampling import networks_to_measure
+from lib.programs.calibrate.tuning import Source, Tune, fit, tuned, tuned_by_cmd
+from lib.programs.devices import calibration_of, tuned_weights, weights_of
+from lib.programs.folds import all_pairs, sides_of_fold
 from lib.programs.inputs import (
-    Programs,
     device_features,
     device_named,
     devices_of,
@@ -68,8 +61,6 @@ from lib.programs.latency.predictor import (
     run_part,
 )
 from lib.programs.messages import NATIVE
-from lib.programs.pooled import pooled_rows
-from lib.programs.settings import ProgramCollection
 from lib.programs.tensorir.records import CACHES
 from lib.scoring.trained import Ensemble
 
@@ -81,16 +72,11 @@ SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 def main(arguments: list[str] | None = None) -> None:
     """Measure the missing programs, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_least(args, tasks=1)
-    if not args.device:
-        check_flags(args, "calibrate", networks=1)
+    check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
     _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, known, folder = predictor_in(args.outputs, settings)
     cache, weights = Cache(args.outputs / settings.cache), weights_of(folder)
-    if args.device:
-        print(as_text([left_out_device(args, ensemble, cache)]))
-        return
     results = args.outputs / settings.results
     path = calibration_of(results, processor())
     with only_writer(args.outputs, path.parent):
@@ -116,9 +102,9 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
     flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
-    flags |= {"rounds": 1, "phases": "main", "core": args.core}
+    flags |= {"rounds": 1, "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-    run_part([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    run_part([str(args.tvm), "-m", "lib.collect.tvm", "--once", *words])
     if data.exists():  # of other networks, perhaps; it is made of the measurements
         shutil.rmtree(data)
     run_part([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
@@ -156,7 +142,9 @@ def calibrated(  # longer: its arguments
     here = {**device, "machine": cache_sizes(SIZES)}
     metadata = like if like["name"] == device["name"] else here
     every = all_pairs(measured, measured.names("train", "valid", "test"))
-    programs = on_one(load_programs(measured, every), number)
+    programs = load_programs(measured, every)
+    programs = replace(programs, seconds=programs.seconds[:, [number]])
+    programs = programs.some(np.isfinite(programs.seconds[:, 0]))
     tune = way(method, ensemble, cache, metadata)
     fitted = fit(ensemble, programs, metadata, tune, method == CMD)
     tuned_by = ""
@@ -180,60 +168,13 @@ def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]
 
     @lru_cache(1)
     def source(fold: int) -> Source:
+        """Return the programs that a fold has learned from."""
         learned = sides_of_fold(cache, fold, settings)["train"]
         return Source(load_programs(cache, learned), features)
 
     return lambda fold, network, programs: tuned_by_cmd(
         network, programs, device, source(fold), settings
     )
-
-
-def on_one(programs: Programs, number: int) -> Programs:
-    """Return the programs that were measured on one device, by its number, with (n, 1) seconds."""
-    seconds = programs.seconds[:, [number]]
-    return replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
-
-
-def left_out_device(args: argparse.Namespace, ensemble: Ensemble, cache: Cache) -> dict[str, Any]:
-    """Return the errors on a device of the data, of networks of the test, as if it were a new one.
-
-    Raises:
-        UserError: every fold has learned from its processor, or it has too few tasks.
-    """
-    settings: ProgramCollection = ensemble.settings
-    devices = devices_of(cache)
-    number, apart = device_named(args.device, devices), settings.split == "processors"
-    folds = [fold for fold in ensemble.networks if apart and left_out(devices, fold)[number]]
-    if not folds:
-        advice = 'make all EXPERIMENT=apart ARGS="--split processors" trains folds that have not'
-        raise UserError(f"--device {args.device}: all folds have learned from it; {advice}")
-    single = replace(ensemble, networks={folds[0]: ensemble.networks[folds[0]]})
-    sides = sides_of_fold(cache, folds[0], settings)
-    test, learned = (
-        on_one(load_programs(cache, all_pairs(cache, sides[side])), number)
-        for side in ("test", "train")
-    )
-    if args.tasks > len(learned.tasks):
-        raise UserError(f"--tasks {args.tasks}: {devices[number]['name']} has {len(learned.tasks)}")
-    picked = kmeans_tasks(pooled_rows(learned), learned.first, args.tasks, seed=0)
-    programs = learned.some(np.isin(learned.task, picked))
-    others = [one["peak_gops"] for k, one in enumerate(devices) if k != number]
-    # The device's own would give its latencies away.
-    device = {**devices[number], "peak_gops": float(np.exp(np.mean(np.log(others))))}
-    tune = way(args.method, single, cache, device)
-    fitted = fit(single, programs, device, tune, args.method == CMD)
-    after = single
-    if fitted["tunes"]:
-        networks = {fold: tune(fold, one, programs) for fold, one in single.networks.items()}
-        after = replace(single, networks=networks)
-    errors = {
-        name: error_of(np.log(predicted_seconds(one, test, known) / test.seconds[:, 0]))
-        for name, one, known in (
-            ("before", single, device),
-            ("after", after, {**device, "factor": fitted["factor"]}),
-        )
-    }
-    return {**device, **fitted, **errors, "programs": len(programs), "tuned": fitted["tunes"]}
 
 
 def cache_sizes(folder: Path) -> dict[str, float]:
@@ -267,8 +208,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     line.add_argument("--method", default="", choices=("", CMD), help="cmd: the paper's")
-    line.add_argument("--device", help="one of the data, in place of this processor")
-    line.add_argument("--tasks", type=int, default=30, help="of the device, that are known of it")
     predictor_flags(line)
     return line
 

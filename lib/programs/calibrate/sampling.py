@@ -15,7 +15,6 @@ from lib.programs.task import networks_of
 
 TASKS = 64  # unlike one another, that the networks are to have
 COMPARED = 8  # programs of each task, of which the clusters are
-ROWS = 4096  # whose distances to all centres are computed at a time
 
 
 def networks_to_measure(cache: Cache, count: int) -> list[str]:
@@ -71,6 +70,7 @@ def kmeans_tasks(  # longer: one algorithm of the paper
     Returns:
         (count,) numbers of distinct tasks, in the order in which they were picked.
     """
+    from scipy.spatial.distance import cdist
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
@@ -80,13 +80,7 @@ def kmeans_tasks(  # longer: one algorithm of the paper
         clusters = KMeans(count, n_init=1, random_state=seed).fit(x)
     sizes = np.bincount(clusters.labels_, minlength=count)
     centres = clusters.cluster_centers_[np.argsort(-sizes, kind="stable")].astype(np.float64)
-    parts = []
-    for start in range(0, len(x), ROWS):
-        block = x[start : start + ROWS].astype(np.float64)
-        product = block @ centres.T
-        squares = np.square(block).sum(1)[:, None] - 2 * product + np.square(centres).sum(1)
-        parts.append(np.sqrt(np.maximum(squares, 0)))
-    mean = np.add.reduceat(np.concatenate(parts), first[:-1], 0) / np.diff(first)[:, None]
+    mean = np.add.reduceat(cdist(x, centres), first[:-1], 0) / np.diff(first)[:, None]
     picked, left = [], np.ones(len(first) - 1, bool)
     for distances in mean.T:  # the table of line 8, a row a cluster
         task = np.flatnonzero(left)[np.argmin(distances[left])]

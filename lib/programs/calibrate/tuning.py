@@ -131,6 +131,7 @@ def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> 
     ]
 
     def losses() -> Iterator[Tensor]:
+        """Yield the loss of each batch."""
         for rows, weight in batches:
             logs = made.log_seconds(programs.batch(rows, where))
             yield weight * relative_of_logarithms(logs, labels[rows], RELATIVE, 0.0)
@@ -164,6 +165,7 @@ def tuned_by_cmd(
     cost = LATENCY_LOSSES[settings.loss]
 
     def losses() -> Iterator[Tensor]:
+        """Yield the loss of the three batches of each step."""
         for step in zip(*batches, strict=True):
             found = [
                 made.with_latents(part.batch(rows, devices))

@@ -3,11 +3,11 @@
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
         <network>.b<batch>.<device>.json, what --json prints; names of what no search is for have
-        .random or .tuned in them
+        .random in them
 
     python -m lib.programs.latency torchvision:resnet18 1 native
     python -m lib.programs.latency torchvision:resnet18 1 avx2 --schedules 8
-    python -m lib.programs.latency mine.py:network 1 native --database tuned/
+    python -m lib.programs.latency mine.py:network 1 native
 
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from pathlib import Path
 
 import torch
 
@@ -29,7 +28,7 @@ from lib.files.artifacts import write_json
 from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.devices import tell
-from lib.programs.latency.estimate import as_json, as_text, compared
+from lib.programs.latency.estimate import as_json, as_text
 from lib.programs.latency.network import read_network
 from lib.programs.latency.predictor import (
     BUDGET,
@@ -40,44 +39,36 @@ from lib.programs.latency.predictor import (
 )
 from lib.programs.messages import file_name
 
-EVERY = "all"  # in place of a device
-PASSED = ("batch", "shape", "schedules", "seed", "database")  # flags for the half that has TVM
+PASSED = ("batch", "shape", "schedules", "seed")  # flags for the half that has TVM
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the latency of a network on a device, or on all of them."""
+    """Print the latency of a network on a device."""
     args = parser().parse_args(arguments)
     check_least(args, batch=1, budget=1, schedules=1, seed=0)
-    every = args.device == EVERY
-    if every and not (args.schedules or args.database):
-        how = "--schedules 8 or --database"
-        raise UserError(f"{EVERY}: a search is for one device; give {how}")
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
     torch.set_num_threads(1)
     which = args.data, args.model, args.experiment
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
-    devices = range(len(predictor.devices)) if every else [predictor.device(args.device)]
+    device = predictor.device(args.device)
     name = f"{file_name(args.network)}.b{args.batch}"
     name += f".{file_name(args.shape)}" * bool(args.shape)
-    kind = ".tuned" if args.database else ".random" * bool(args.schedules)
+    kind = ".random" * bool(args.schedules)
     path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
-    searched = not (args.schedules or args.database)
+    searched = not args.schedules
     if searched:
-        flags |= predictor.searching(devices[0]) | {"budget": args.budget}
+        flags |= predictor.searching(device) | {"budget": args.budget}
     write_programs(args.tvm, args.network, path, **flags)
     network = read_network(path)
-    drawn = 1 if args.database else args.schedules or args.budget
-    for device in devices:
-        tell(predictor.known[device])
-    how = drawn, searched, args.gap
-    estimates = [predictor.estimate(network, device, *how) for device in devices]
-    content = [as_json(estimate) for estimate in estimates] if every else as_json(estimates[0])
+    drawn = args.schedules or args.budget
+    tell(predictor.known[device])
+    estimate = predictor.estimate(network, device, drawn, searched, args.gap)
+    content = as_json(estimate)
     file = path.with_name(f"{name}{kind}.{args.device}.json")
     write_json(file, content)
-    text = compared(estimates) if every else as_text(estimates[0])
-    print(json.dumps(content, indent=2) if args.json else f"{text}; wrote {file}")
+    print(json.dumps(content, indent=2) if args.json else f"{as_text(estimate)}; wrote {file}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -85,15 +76,13 @@ def parser() -> argparse.ArgumentParser:
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")
-    line.add_argument("device", help="native, an instruction set, a device's whole name, or all")
+    line.add_argument("device", help="native, an instruction set or a device's whole name")
     line.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     predictor_flags(line)
     budget = "of a search: the fastest of so many of its programs runs, as predicted"
     line.add_argument("--budget", type=int, default=BUDGET, help=budget)
     schedules = "random schedules of each task in place of a search"
     line.add_argument("--schedules", type=int, help=schedules)
-    database = "folder of a tuning database, whose fastest schedules run in place of random ones"
-    line.add_argument("--database", type=Path, help=database)
     line.add_argument("--seed", type=int, default=0, help="of the schedules")
     line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
     line.add_argument("--json", action="store_true", help="print all, for machines")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from lib.programs.latency.replay import Node, Timeline, replay
 
 SHOWN = 10  # programs that cost most
 DIGITS = 6  # of seconds in JSON
-TOO_FEW = "too few networks to tell how far off"
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,31 +145,12 @@ def as_text(estimated: Estimate) -> str:
     network, (low, middle, high) = estimated.network, estimated.latency
     bar = f"two networks in three: {_milliseconds(low)} to {_milliseconds(high)}"
     if not estimated.error.networks:
-        bar = TOO_FEW
+        bar = "too few networks to tell how far off"
     return (
         f"{table(rows[:SHOWN], head)}\n"
         f"latency: {network.name} on {estimated.device}: {_milliseconds(middle)} ms ({bar}); "
         f"{len(network.calls)} calls of {len(network.hashes)} programs, "
         f"{len(estimated.known)} of them of tasks that the predictor has learned from"
-    )
-
-
-def compared(estimates: Sequence[Estimate]) -> str:
-    """Return a network on several devices, the fastest first, for people."""
-    rows, order = [], sorted(estimates, key=lambda estimated: estimated.latency[1])
-    first = order[0]
-    for estimated in order:
-        low, middle, high = map(_milliseconds, estimated.latency)
-        bounds = [low, high] if estimated.error.networks else ["-", "-"]
-        times = f"{estimated.latency[1] / first.latency[1]:.2f}x"
-        rows.append([estimated.device, middle, *bounds, times, costs(estimated)[0]["operators"]])
-    head = ["device", "ms", "low", "high", "", "costs most"]
-    known = any(estimated.error.networks for estimated in estimates)
-    bar = "two networks in three are between low and high" if known else TOO_FEW
-    return (
-        f"{table(rows, head)}\n"
-        f"latency: {first.network.name} on {len(rows)} devices: least on {first.device}, "
-        f"{_milliseconds(first.latency[1])} ms; {bar}"
     )
 
 

@@ -33,7 +33,7 @@ class Cache:
 
 
 # A core's own and the shared one, and how fast chains of layers read their weights from the next
-# level, one vector at a time, on an EPYC (Zen 5; command: tests/bench/chains_tvm.py). There, a
+# level, one vector at a time, on an EPYC of Zen 5. There, a
 # batch of sixteen waited for its weights five times as long; whole networks did not show that.
 CACHES = (Cache(1 << 20, 240e9), Cache(32 << 20, 34e9))
 

@@ -95,7 +95,7 @@ def read_network(path: Path) -> Network:  # longer: one check after the other
         raise DataError(path, "owner", "another order", "a task for each program, ascending")
     if not np.array_equal(np.unique(owner[joined]), np.arange(len(tasks))):
         raise DataError(path, "owner", "a task without a program", "programs of every task")
-    programs = described_programs(path, arrays, [task["task"] for task in tasks], owner)
+    programs = described_programs(arrays, [task["task"] for task in tasks], owner)
     return Network(
         name=metadata["network"],
         calls=calls,

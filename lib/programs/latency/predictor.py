@@ -19,6 +19,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files import tensor_file
+from lib.files.artifacts import fingerprint_files, fingerprint_value
 from lib.files.children import end_with_parent
 from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError
@@ -43,7 +44,7 @@ from lib.settings import Settings, root_of, settings_for
 from lib.tpugraphs.roots import DataRoot
 
 TVM = Path(".venv-collect-programs/bin/python")
-GAP = 0.4  # microseconds: of a call of TVM's virtual machine, by tests/bench/chains_tvm.py
+GAP = 0.4  # microseconds: of a call of TVM's virtual machine, on an EPYC of Zen 5
 BUDGET = 16  # programs of each task that a search finds; the fastest as predicted runs
 
 
@@ -126,7 +127,10 @@ class Predictor:
 
     def searching(self, device: int) -> dict[str, Any]:
         """Return flags of :mod:`lib.collect.tvm.whole`, so that it uses this predictor."""
-        return {**self.names, "device": self.devices[device]}
+        files = (file for file in self.weights.rglob("*") if file.name.endswith(".safetensors"))
+        weights = fingerprint_files(files, self.weights)
+        predictor = fingerprint_value([weights, self.known[device]])
+        return {**self.names, "device": self.devices[device], "predictor": predictor}
 
     def estimate(
         self, network: Network, device: int, schedules: int, searched: bool, gap: float
@@ -267,7 +271,7 @@ def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
     command = [str(tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
     for name, value in flags.items():
         command += [f"--{name}", str(value)] if value is not None else []
-    run_part(command, stdout=subprocess.PIPE)
+    run_part(command, stdout=2)  # standard error: it says how far it is
 
 
 def run_part(command: list[str], **how: Any) -> None:

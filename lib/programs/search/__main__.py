@@ -6,7 +6,6 @@ Writes  <outputs>/<collection>[@<model>]/search/<network>[.b<batch>].<device>/
             search.json                                           what was found, and when
 
     python -m lib.programs.search --network torchvision:resnet18 --device avx2 --budget 64
-    python -m lib.programs.search --task 0a1b2c3d4e5f6071 --device avx512 --cost-model xgboost
 
 The predictor says which of the schedules that TVM's evolutionary search makes up are measured here;
 what was measured corrects it. Kill it at any time: the same command goes on. TVM loads the database
@@ -37,7 +36,6 @@ from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
 from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
 from lib.programs.inputs import Programs, described_programs, device_named
-from lib.programs.latency.error import calls_of
 from lib.programs.latency.predictor import (
     check_flags,
     predictor_flags,
@@ -59,49 +57,25 @@ from lib.programs.search.scorer import Scorer
 from lib.runs.code import ROOT
 from lib.settings import Settings
 
-PASSED = (
-    *(
-        "batch",
-        "shape",
-        "task",
-        "budget",
-        "device",
-        "core",
-        "threads",
-        "seed",
-        "cost_model",
-        "limit",
-    ),
-    "database",
-)
+PASSED = ("batch", "shape", "budget", "device", "threads", "seed", "cost_model", "limit")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search the programs of a network, or of one task."""
+    """Search the programs of a network."""
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     check_has("--device", args.device)
-    root, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
-    network = args.network
-    if not network:  # one of the dataset that calls the task
-        called = calls_of(root.path).items()
-        names = [n for n, tasks in called if any(key.endswith(f".{args.task}") for key in tasks)]
-        if not names:
-            text = (
-                f"no network of {root.path} calls such a task; its tasks.parquet has their hashes"
-            )
-            raise UserError(f"--task {args.task}: {text}")
-        network = min(names)
     predict = predictor(args, settings) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
-    name = file_name(args.task or network) + ("" if args.batch is None else f".b{args.batch}")
+    name = file_name(args.network) + ("" if args.batch is None else f".b{args.batch}")
     name += f".{file_name(args.shape)}" * bool(args.shape)
     threads = "" if args.threads == 1 else f".{args.threads}t"
     folder = args.outputs / settings.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
-    record = SearchRecord(network, args.device, args.cost_model, args.budget)
-    with only_writer(args.outputs, folder), started(args, network, folder) as (child, talk):
+    record = SearchRecord(args.network, args.device, args.cost_model, args.budget)
+    with only_writer(args.outputs, folder), started(args, folder) as (child, talk):
         follow(child, talk, record, predict, args, folder)
     write_json(folder / "search.json", record.as_json())
     print(as_table(record.tasks))
@@ -130,9 +104,6 @@ def follow(
             reply["logs"] = scores(scorer, message)
         elif kind == "measured" and scorer:
             learn(scorer, message)
-        elif kind == "database":
-            counted = ", ".join(f"{n:,} {why}" for why, n in sorted(metadata["counts"].items()))
-            print(f"search: begins with {args.database}: {counted or 'no records'}", flush=True)
         else:
             note(record, message, time.monotonic() - began)
         if kind == "plan":
@@ -154,8 +125,6 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in metadata["tasks"]]
     elif kind == "whole":
         record.whole, record.difference = metadata["seconds"], metadata["difference"]
-        for name, why in metadata["failed"].items():
-            print(f"search: not timed by {name}: {why}", file=sys.stderr)
     else:
         search = next(search for search in record.tasks if search.task == metadata["task"])
         if kind == "begin":
@@ -185,7 +154,7 @@ def programs_of(message: Message) -> Programs:
     """Return the programs of a message, those that can be read."""
     metadata, arrays = message
     owner = np.zeros(len(arrays["joined"]), np.int64)
-    return described_programs(Path("message"), arrays, [metadata["task"]], owner)
+    return described_programs(arrays, [metadata["task"]], owner)
 
 
 def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Programs], np.ndarray]:
@@ -201,14 +170,16 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
 
 @contextmanager
 def started(
-    args: argparse.Namespace, network: str, folder: Path
+    args: argparse.Namespace, folder: Path
 ) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
     """Yield the process with TVM, and a function that answers it; it ends with the block.
 
     Raises:
         UserError: with what it says, if it fails.
     """
-    command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), network]
+    command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), args.network]
+    if args.threads == 1:
+        command = ["taskset", "-c", str(args.core), *command]
     for name in PASSED:
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
@@ -240,9 +211,8 @@ def started(
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     line = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
-    which = line.add_mutually_exclusive_group(required=True)
-    which.add_argument("--network", help="a name, file.py:function, file.onnx or file.pt2")
-    which.add_argument("--task", help="a task of the dataset, by its hash")
+    network = "a name, file.py:function, file.onnx or file.pt2"
+    line.add_argument("--network", required=True, help=network)
     line.add_argument("--batch", type=int, help="examples at a time")
     line.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     line.add_argument("--device", default=NATIVE, help="this processor, or an instruction set")
@@ -260,8 +230,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     line.add_argument("--threads", type=int, default=1, help="to run it on, not on one core")
     line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
-    database = "folder of another tuning database, to begin with"
-    line.add_argument("--database", type=lambda path: Path(path).resolve(), help=database)
     predictor_flags(line)
     return line
 

@@ -25,7 +25,7 @@ def main() -> None:
     """Answer until nobody asks any more."""
     writing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no message
-    args = parser().parse_args(["--task", "", *sys.argv[1:]])
+    args = parser().parse_args(["--network", "", *sys.argv[1:]])
     torch.set_num_threads(1)
     _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     answer(predictor(args, settings), sys.stdin.buffer, writing)

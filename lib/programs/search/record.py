@@ -76,6 +76,7 @@ class SearchRecord:
         """Return all of it; ``None`` for a program that does not run, or has not been run."""
 
         def known(seconds: float) -> float | None:
+            """Return ``None`` for what is not finite."""
             return seconds if np.isfinite(seconds) else None
 
         tasks = [

@@ -36,7 +36,6 @@ COLUMNS: tuple[str, ...] = (
 )
 WIDTH = len(COLUMNS)
 AROUND = NEST_WIDTH + WIDTH
-MOST_ACCESS = 64  # the largest number
 UNKNOWN = -2.0  # of all columns of a leaf that nobody looked at
 
 

@@ -2,9 +2,8 @@
 
 A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
 network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
-features of the programs, one after the other; ``latencies`` has a row for each program on a
-device, ``unscheduled`` for each task on one. An eighth, ``accesses``, goes with ``leaves``; roots
-that were measured before there was one lack it.
+features of the programs, one after the other, and ``accesses`` goes with ``leaves``; ``latencies``
+has a row for each program on a device.
 """
 
 from __future__ import annotations
@@ -31,31 +30,26 @@ KIND = "programs"
 # The first of a fused task's: conv2d, layer_norm, fast_softmax.
 OPERATOR = re.compile(r"(?:fast_|log_|tir_)?[a-z]+(?:_norm|_pool)?(?:[123]d)?")
 SPLITS = ("train", "test", "search")
-DISAGREE, SLOW = 1, 2  # bits of a latency's flags
 TABLES = {
     "tasks": {
-        **dict.fromkeys(("task", "operators", "arguments", "split"), "text"),
+        **dict.fromkeys(("task", "operators", "split"), "text"),
         "flops": "number",
-        "distinct": "integer",
-        "sampled": "integer",
     },
-    "networks": {"network": "text", "family": "text", "task": "integer", "calls": "integer"},
+    "networks": {"network": "text", "task": "integer", "calls": "integer"},
     "programs": {
         **{"task": "integer", "schedule": "text"},
         **dict.fromkeys(("round", "leaves", "nodes"), "integer"),
     },
     "nodes": dict.fromkeys(COLUMNS, "integer"),
     "leaves": {**dict.fromkeys(FEATURES, "number"), "position": "integer"},
+    "accesses": dict.fromkeys(accesses.COLUMNS, "number"),
     "latencies": {
         "program": "integer",
         "device": "integer",
         "seconds": "number",
         "again": "number?",
-        "flags": "integer",
     },
-    "unscheduled": {"task": "integer", "device": "integer", "seconds": "number"},
 }
-ACCESSES = "accesses"  # a table that may be absent
 ADVICE = "restore it, or make collect KIND=programs writes another"
 CACHES = ("l1_kib", "l2_kib", "l3_kib")
 DEVICE = {
@@ -69,10 +63,7 @@ NAME = f"1 to {LONGEST_NAME} characters that can be seen"
 TIME = (pl.Float32, 1e-9, 86_400.0)  # seconds, from some cycles to a day
 # What numbers are kept as, and their least and most as such.
 RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
-    "tasks": {
-        "flops": (pl.Float64, 0.0, 1e18),
-        **dict.fromkeys(("distinct", "sampled"), (pl.Int64, 0, 10**9)),
-    },
+    "tasks": {"flops": (pl.Float64, 0.0, 1e18)},
     "networks": {"calls": (pl.Int32, 1, 10**6)},
     "programs": {"round": (pl.Int16, 0, 32_767)},
     "nodes": {
@@ -83,15 +74,14 @@ RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
         "row": (pl.Int16, NO_ROW, 32_767),
     },
     "leaves": dict.fromkeys(FEATURES, (pl.Float16, 0.0, 64.0)),
-    "latencies": {"seconds": TIME, "again": TIME, "flags": (pl.Int8, 0, DISAGREE | SLOW)},
-    "unscheduled": {"seconds": TIME},
+    "accesses": dict.fromkeys(accesses.COLUMNS, (pl.Float16, -64.0, 64.0)),
+    "latencies": {"seconds": TIME, "again": TIME},
 }
 KEYS = {  # columns by which the rows of a table differ
     "tasks": ("task",),
     "networks": ("network", "task"),
     "programs": ("task", "schedule"),
     "latencies": ("program", "device"),
-    "unscheduled": ("task", "device"),
 }
 
 
@@ -101,7 +91,7 @@ class Programs:
 
     Attributes:
         metadata: ``dataset.json``; its ``devices`` is a list of what each device is.
-        tasks, networks, programs, latencies, unscheduled: the tables, see :data:`TABLES`.
+        tasks, networks, programs, latencies: the tables, see :data:`TABLES`.
         features: (leaves, 164) float16, log2(1 + x), of all programs one after the other.
         accesses: (leaves, 98) float16, see :mod:`lib.programs.tensorir.accesses`.
         position: (leaves,) int64, the ordering vectors.
@@ -114,7 +104,6 @@ class Programs:
     networks: pl.DataFrame
     programs: pl.DataFrame
     latencies: pl.DataFrame
-    unscheduled: pl.DataFrame
     features: np.ndarray
     accesses: np.ndarray
     position: np.ndarray
@@ -145,12 +134,16 @@ def read_programs(root: Path) -> Programs:
     position = tables["leaves"]["position"].to_numpy().astype(np.int64)
     _check_leaves(root, forest, starts, position)
     features = tables["leaves"].select(FEATURES).to_numpy().astype(np.float16)
-    held = {name: tables[name] for name in TABLES if name not in ("nodes", "leaves")}
+    patterns = tables["accesses"].to_numpy().astype(np.float16)
+    if len(patterns) != len(features):
+        path = table_path(root, "accesses")
+        raise DataError(path, "rows", len(patterns), f"{len(features)}, as of the leaves")
+    held = {name: tables[name] for name in ("tasks", "networks", "programs", "latencies")}
     return Programs(
         metadata=metadata,
         **held,
         features=features,
-        accesses=_accesses(root, len(features)),
+        accesses=patterns,
         position=position,
         starts=starts,
         forest=forest,
@@ -176,27 +169,6 @@ def first_operator(operators: str) -> str:
     """Return the first of a task's operators, such as ``conv2d``; underscores join them."""
     matched = OPERATOR.match(operators)
     return matched[0] if matched else operators
-
-
-def table_of_accesses(patterns: np.ndarray) -> pl.DataFrame:
-    """Return the table ``accesses`` of the (leaves, 98) access patterns of all programs."""
-    return pl.DataFrame({name: patterns[:, k] for k, name in enumerate(accesses.COLUMNS)})
-
-
-def _accesses(root: Path, leaves: int) -> np.ndarray:
-    """Return (leaves, 98) float16; unknown if there is no such table."""
-    path = table_path(root, ACCESSES)
-    if not path.exists():
-        return accesses.unknown(leaves)
-    table = read_parquet(path, dict.fromkeys(accesses.COLUMNS, "number"), ADVICE)
-    if len(table) != leaves:
-        raise DataError(path, "rows", len(table), f"{leaves}, as of the leaves")
-    values = table.select(accesses.COLUMNS).to_numpy().astype(np.float16)
-    if not (np.abs(values) <= accesses.MOST_ACCESS).all():
-        raise DataError(
-            path, "accesses", "no number", f"-{accesses.MOST_ACCESS} to {accesses.MOST_ACCESS}"
-        )
-    return values
 
 
 def _starts(counts: pl.Series) -> np.ndarray:
@@ -237,7 +209,6 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
         "networks": {"task": task},
         "programs": {"task": task, **{n: (pl.Int64, 1, rows[n]) for n in ("leaves", "nodes")}},
         "latencies": {"program": (pl.Int64, 0, rows["programs"] - 1), "device": device},
-        "unscheduled": {"task": task, "device": device},
     }
     for name, table in tables.items():
         path = table_path(root, name)
@@ -245,7 +216,7 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
             converted = table[column].cast(kind, strict=False)
             right = converted.is_between(least, most).fill_null(False) | table[column].is_null()
             _check_all(path, table, [column], right, f"{least:,} to {most:,}")
-        for column in table.select(pl.col(pl.String).exclude("arguments")).columns:
+        for column in table.select(pl.col(pl.String)).columns:
             right = table[column].map_elements(_is_name, pl.Boolean)
             _check_all(path, table, [column], right, NAME)
         if key := KEYS.get(name):

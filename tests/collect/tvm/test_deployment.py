@@ -26,7 +26,6 @@ from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
 from lib.collect.tvm.networks import Network, named
-from lib.collect.tvm.rivals import rivals
 from lib.collect.tvm.search import best_of
 from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
 
@@ -107,14 +106,13 @@ def drawn(network):
 
 
 def test_packed_weights_change_the_time_and_not_the_result(drawn):
-    clock = running.clock_on(None)
     assert len(drawn) == 2
     for task, values, programs in drawn:
         modules = [task, *(program.mod for program in programs)]
         parts = [packed(module) for module in modules]
         assert parts[0].pack is None and any(part.pack for part in parts)
         seconds, checks = running.time_programs(
-            running.Batch(hash_of(task), modules, ["sse2"], clock, values, footprint=1 << 20)
+            running.Batch(hash_of(task), modules, ["sse2"], values, footprint=1 << 20)
         )
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
         for module, part in zip(modules, parts, strict=True):
@@ -148,15 +146,7 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
     assert len(numbers) == 32 and np.isfinite(numbers).all()
 
 
-def test_rivals_are_what_is_installed(network):
-    runs, failed = rivals(network)
-    assert failed == {}
-    assert difference(runs["PyTorch"]().numpy(), network.expected[0]) < 1e-6
-    if "ONNX Runtime" in runs:
-        assert difference(runs["ONNX Runtime"]()[0], network.expected[0]) < 1e-5
-
-
-def test_rivals_of_an_archive_run_what_the_user_exported(tmp_path):
+def test_torch_runs_an_archive_as_the_user_exported_it(tmp_path):
     module, inputs = attention()
     torch.export.save(torch.export.export(module, inputs), tmp_path / "network.pt2")
     found = imported(named(str(tmp_path / "network.pt2"), None), deployed=True)

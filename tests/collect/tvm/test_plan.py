@@ -1,27 +1,18 @@
-"""Which jobs are done, in which order, on which instruction sets; which are done once more."""
+"""Which jobs are done, in which order, on which instruction sets."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.__main__ import check_devices, remember
 from lib.files import processor
 from lib.files.artifacts import write_json
-from lib.files.errors import DataError, UserError
-from tests.collect.tvm.builders import (
-    REFERENCE,
-    VISITS,
-    task_name,
-    write_network,
-    write_raw,
-    write_task,
-    write_work,
-)
+from lib.files.errors import UserError
+from tests.collect.tvm.builders import task_name, write_raw, write_task
 from tests.stages import REPOSITORY
 
 METADATA = {
@@ -47,7 +38,7 @@ def test_tasks_that_are_tiny_or_slow_or_have_few_schedules_are_passed_over(chang
 
 def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process():
     tasks = [task_name(k) for k in range(150)]
-    found = list(plan.chunks(["main", "again"], range(2), tasks, []))
+    found = list(plan.chunks(range(2), tasks, once=False))
     jobs = [job for chunk in found for job in chunk]
     main = [job for job in jobs if job[0] == "main"]
     assert [turn for _, turn, _ in main] == [0] * 150 + [1] * 150
@@ -77,48 +68,7 @@ def test_bundled_networks_are_written_with_their_tasks(tmp_path):
     (calls,) = plan.networks_of(tmp_path).values()
     tasks = plan.tasks_of(tmp_path)
     assert {*calls} == {*tasks} and all("module" not in metadata for metadata in tasks.values())
-    measured, search = plan.eligible_tasks(tmp_path, ["mlp.w256_l3.b1"])
-    assert measured and not search
-
-
-def test_tasks_that_a_file_names_are_measured_and_no_others(tmp_path):
-    tasks = [write_task(tmp_path, k) for k in range(4)]
-    write_network(tmp_path, "mlp.w8", dict.fromkeys(tasks, 1))
-    path = tmp_path / "tasks.txt"
-    path.write_text(f"# chosen\n\nconv2d_add.{tasks[2]}\n{tasks[0]}\n{task_name(99)}\n")
-    named = plan.named_tasks(path)
-    assert named == [tasks[2], tasks[0], task_name(99)]
-    assert plan.eligible_tasks(tmp_path, ["mlp.w8"], named)[0] == sorted([tasks[2], tasks[0]])
-    with pytest.raises(UserError, match="no task of these networks among those that were named"):
-        plan.eligible_tasks(tmp_path, ["mlp.w8"], [task_name(99)])
-    path.write_text("conv2d.12")
-    with pytest.raises(DataError, match="16 hexadecimal digits"):
-        plan.named_tasks(path)
-
-
-SLOW = np.full(VISITS, REFERENCE * (1.01 + plan.SLOWNESS))
-
-
-def test_slow_jobs_are_done_once_more_and_no_other(tmp_path):
-    """A job is slow if all of its moments were, beside those of the same processor."""
-    names = write_work(tmp_path)
-    other = "Intel Xeon (family 6, model 1)"
-    write_raw(tmp_path, "main", 0, names[0], reference=SLOW)
-    write_raw(tmp_path, "again", 1, names[3], reference=SLOW)
-    write_raw(tmp_path, "main", 1, names[5], reference=2 * SLOW, processor=other)
-    for k in (6, 7, 8):
-        write_raw(tmp_path, "main", 0, names[k], processor=other, reference=SLOW)
-    now_and_then = np.where(np.arange(VISITS) == 2, REFERENCE, SLOW)
-    write_raw(tmp_path, "main", 0, names[4], reference=now_and_then)
-    here = "AMD EPYC (family 26, model 2)"
-    slow = plan.slow_jobs(tmp_path, ["main", "again"], here)
-    assert slow == {("main", 0, names[0]), ("again", 1, names[3])}
-    assert plan.slow_jobs(tmp_path, ["main"], other) == {("main", 1, names[5])}
-    jobs = [("main", 0, name) for name in names[:-1]]
-    assert plan.to_do(tmp_path, jobs) == []
-    assert plan.to_do(tmp_path, jobs, slow) == [("main", 0, names[0])]
-    raw.failed(tmp_path, "main", 0, names[0]).touch()
-    assert plan.to_do(tmp_path, jobs, slow) == []
+    assert plan.eligible_tasks(tmp_path, ["mlp.w256_l3.b1"])
 
 
 def test_a_processor_measures_the_instruction_sets_that_it_has(tmp_path, monkeypatch):

@@ -28,12 +28,11 @@ from lib.collect.tvm import compiler, running, timing
 from lib.collect.tvm import search as half
 from lib.collect.tvm.agreement import same
 from lib.collect.tvm.compiler import Sampler
-from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
+from lib.collect.tvm.database import RECORDS, TuningDatabase
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import LIBRARY
 from lib.collect.tvm.networks import named
-from lib.collect.tvm.plan import bundled
 from lib.files.errors import DataError, UserError
 from lib.programs.messages import OURS, receive, send
 
@@ -73,42 +72,15 @@ def test_measurements_are_kept_in_their_order(task, tmp_path):
     assert [seconds for _, seconds in again.programs(task)] == [1.0, 3.0]
 
 
-def test_a_search_begins_with_what_another_database_has_of_its_tasks(mine, task, tmp_path):
-    other = graph_of(imported(named(mine, None))).tasks[1]
-    theirs = TuningDatabase(tmp_path / "theirs", "avx2")
-    fast, slow, broken = Sampler(task, 1).draw(3)
-    for schedule, seconds in ((slow, 3.0), (broken, np.nan), (fast, 1.0)):
-        theirs.add(task, schedule, seconds)
-    theirs.add(other, Sampler(other, 1).draw(1)[0], 2.0)
-    TuningDatabase(tmp_path / "theirs", "sse2").add(task, slow, 5.0)
-    path = tmp_path / "theirs" / RECORDS
-    path.write_bytes(path.read_bytes() + b'[0, [["cut')
-    before = path.read_bytes()
-    ours = TuningDatabase(tmp_path / "ours", "avx2")
-    counts = ours.begin_with(tmp_path / "theirs", [task])
-    left_out = {"failed": 1, "of other targets": 1, "of other tasks": 1}
-    assert counts == {"taken": 2, **left_out}
-    assert sorted(ours.measured(task)) == [1.0, 3.0] and path.read_bytes() == before
-    assert ours.begin_with(tmp_path / "theirs", [task]) == {"known already": 2, **left_out}
-    assert sorted(TuningDatabase(tmp_path / "ours", "avx2").measured(task)) == [1.0, 3.0]
-
-
-def test_records_that_link_code_are_refused_counted_and_not_kept(task, tmp_path):
+def test_records_that_link_code_are_refused(task, tmp_path):
     """As ``pragma_import_llvm`` does, whose constructors run in the process that compiles it."""
     theirs = TuningDatabase(tmp_path / "theirs", "avx2")
     good, bad = Sampler(task, 1).draw(2)
     theirs.add(task, good, 1.0)
     bad.annotate(bad.get_sblock(named_block(bad.mod)), "pragma_import_llvm", "code")
     theirs.add(task, bad, 0.5)
-    ours = TuningDatabase(tmp_path / "ours", "avx2")
-    counts = ours.begin_with(tmp_path / "theirs", [task])
-    assert counts == {"with pragma_import_llvm": 1, "taken": 1} and ours.measured(task) == [1.0]
-    for use in (
-        lambda: TuningDatabase(tmp_path / "theirs", "avx2"),
-        lambda: fastest_programs(tmp_path / "theirs", [task]),
-    ):
-        with pytest.raises(DataError, match="pragma_import_llvm, expected what MetaSchedule"):
-            use()
+    with pytest.raises(DataError, match="pragma_import_llvm, expected what MetaSchedule"):
+        TuningDatabase(tmp_path / "theirs", "avx2")
 
 
 def named_block(module) -> str:
@@ -116,7 +88,7 @@ def named_block(module) -> str:
     return re.search(r'sblock\("(\w+)"\)', module.script())[1]
 
 
-def run(monkeypatch, mine: str, folder: Path, budget: int, *more: str) -> list[tuple[dict, dict]]:
+def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:
     """A search; what it says. It is answered that all programs are equally fast."""
     heard = []
     reading, writing = io.BytesIO(), io.BytesIO()
@@ -131,7 +103,7 @@ def run(monkeypatch, mine: str, folder: Path, budget: int, *more: str) -> list[t
 
     monkeypatch.setattr(half.Talk, "tell", tell)
     monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
-    words = [str(folder), mine, "--budget", str(budget), "--core", "0", "--device", "avx2", *more]
+    words = [str(folder), mine, "--budget", str(budget), "--device", "avx2"]
     monkeypatch.setattr(sys, "argv", ["search", *words])
     monkeypatch.setattr(half.sys, "stdin", SimpleNamespace(buffer=reading))
     monkeypatch.setattr(half.os, "dup2", lambda *_: None)
@@ -187,16 +159,10 @@ def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
     assert whole["difference"] < 1e-5 and (tmp_path / LIBRARY).exists()
 
 
-@pytest.fixture(scope="module")
-def clock():
-    return running.clock_on(None)
-
-
-def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
+def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path):
     found = imported(named(mine, None))
     search = SimpleNamespace(
         args=SimpleNamespace(device="sse2", folder=tmp_path, threads=2),
-        clock=clock,
         database=TuningDatabase(tmp_path, "sse2"),
     )
     assert half.whole(found, search)["seconds"][OURS] > 0
@@ -219,7 +185,7 @@ def out_of_time() -> None:
 @pytest.mark.parametrize("at", ["compiling", "running", "reading"])
 @pytest.mark.parametrize("fault", [out_of_time, lambda: os.kill(os.getpid(), signal.SIGSEGV)])
 def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
-    monkeypatch, task, clock, at, fault
+    monkeypatch, task, at, fault
 ):
     modules = [one.mod for one in Sampler(task, 1).draw(3)]
     faulty = compiler.hash_of(modules[1])
@@ -245,20 +211,7 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     monkeypatch.setattr(compiler, "lowered", compiling)
     monkeypatch.setattr(timing.Stopwatch, "first", first)
     LEFT[0] = 0
-    seconds, checks = running.time_programs(running.Batch("0", modules, ["sse2"], clock, limit=60))
+    seconds, checks = running.time_programs(running.Batch("0", modules, ["sse2"], limit=60))
     assert np.isfinite(seconds).tolist() == [True, False, True]
     assert same(checks, checks[0]).tolist() == [True, False, True]
     assert fault is not out_of_time or 0 < LEFT[0] <= 60
-
-
-def test_a_task_of_a_network_or_of_the_bundled_data_is_searched_alone(monkeypatch, mine, tmp_path):
-    bundled_task = min(bundled()[1])
-    own = compiler.hash_of(graph_of(imported(named(mine, None), deployed=True)).tasks[1])
-    searched = []
-    monkeypatch.setattr(half.Search, "task", lambda self, module, *_: searched.append(module))
-    for task in (bundled_task, own):
-        heard = run(monkeypatch, mine, tmp_path, 8, "--task", task)
-        assert [about["kind"] for about, _ in heard] == ["plan"]
-    assert [compiler.hash_of(module) for module in searched] == [bundled_task, own]
-    with pytest.raises(UserError, match=f"--task {'f' * 16}: not a task of .*mine"):
-        run(monkeypatch, mine, tmp_path, 8, "--task", "f" * 16)

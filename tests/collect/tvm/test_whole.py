@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
-from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import features
 from lib.collect.tvm.graph import graph_of, only_constants
@@ -24,7 +24,6 @@ from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.plan import network_path
 from lib.collect.tvm.whole import main
 from lib.files.artifacts import read_json
-from lib.files.errors import UserError
 from tests.collect.tvm.test_importing import NETWORKS
 
 BRANCHES = """
@@ -127,51 +126,45 @@ def test_programs_of_a_search_are_what_the_predictor_likes_best(mine, graph, tmp
         assert len(set(file["hash"].tolist())) == len(file["hash"])
 
 
+def test_a_killed_run_goes_on_with_what_it_has_drawn(mine, graph, tmp_path, monkeypatch):
+    """Unless the predictor is another by then; and what is written is the same."""
+    path, drawn = tmp_path / "a.npz", []
+
+    def drawing(args):
+        def draw(task):
+            if len(drawn) == 2:
+                raise KeyboardInterrupt
+            drawn.append(hash_of(task))
+            return Sampler(task, 1).distinct(2, set())
+
+        return draw
+
+    monkeypatch.setattr(whole, "drawing", drawing)
+    words = [f"{mine}:network", str(path), "--batch", "4", "--device", "avx2", "--predictor"]
+    with pytest.raises(KeyboardInterrupt):
+        main([*words, "a"])
+    (kept,) = tmp_path.glob("*.drawn")
+    shutil.copytree(kept, tmp_path / "copy")
+    drawn[:] = [""] * 3
+    main([*words, "a"])
+    assert drawn[3:] == [hash_of(task) for task in graph.tasks[2:]]
+    assert not kept.exists()
+    with np.load(path, allow_pickle=False) as file:
+        hashes = file["hash"].tolist()
+    (tmp_path / "copy").rename(kept)
+    drawn[:] = [""] * 3
+    main([*words, "b"])
+    assert len(drawn[3:]) == len(graph.tasks)
+    with np.load(path, allow_pickle=False) as file:
+        assert file["hash"].tolist() == hashes
+
+
 def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
     module, inputs = named(f"{mine}:network", 4).build()
     torch.export.save(torch.export.export(module.eval(), inputs), tmp_path / "mine.pt2")
     found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4), deployed=True))
     assert [hash_of(task) for task in found.tasks] == [hash_of(task) for task in graph.tasks]
     assert found.calls == graph.calls
-
-
-def test_a_tuned_network_runs_the_fastest_schedules_of_its_database(mine, graph, tmp_path):
-    """Of any target; a task without one runs as it is, and the database stays as it was."""
-    first, second = graph.tasks[:2]
-    slow, fast, broken = Sampler(first, 1).draw(3)
-    TuningDatabase(tmp_path, "avx512").add(first, fast, 1e-6)
-    database = TuningDatabase(tmp_path, "avx2")
-    for task, schedule, seconds in (
-        (first, slow, 2e-6),
-        (first, broken, np.nan),
-        (second, Sampler(second, 1).draw(1)[0], np.nan),
-    ):
-        database.add(task, schedule, seconds)
-    path = tmp_path / RECORDS
-    path.write_bytes(path.read_bytes() + b'[0, [["cut')
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    words = [f"{mine}:network", "--batch", "4", "--database", str(tmp_path)]
-    main([words[0], str(tmp_path / "a.npz"), *words[1:]])
-    with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
-        assert file["owner"].tolist() == list(range(len(graph.tasks)))
-        (kept,) = fastest_programs(tmp_path, [first])
-        assert str(kept.trace.as_json(False)[1]) == str(fast.trace.as_json(False)[1])
-        wanted = [hash_of(kept.mod), *map(hash_of, graph.tasks[1:])]
-        assert file["hash"].tolist() == wanted
-    (tmp_path / "a.npz").unlink()
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-def test_what_is_no_database_of_a_network_is_told(mine, graph, tmp_path):
-    line = [f"{mine}:network", str(tmp_path / "a.npz"), "--batch", "4", "--database"]
-    with pytest.raises(UserError, match="found nothing, expected a tuning database, as make sea"):
-        main([*line, str(tmp_path)])
-    TuningDatabase(tmp_path / "other", "avx2").add(
-        graph.tasks[0], Sampler(graph.tasks[0], 1).draw(1)[0], np.nan
-    )
-    with pytest.raises(UserError, match="found no program of this network that runs"):
-        main([*line, str(tmp_path / "other")])
-    assert not (tmp_path / "a.npz").exists()
 
 
 STEPS = """

@@ -13,18 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.collect.xla import copies
-from lib.collect.xla.copies import (
-    ELEMENTS,
-    RANKS,
-    Copy,
-    copied_by,
-    drawn,
-    read_copies,
-    write_copies,
-)
+from lib.collect.xla.copies import ELEMENTS, RANKS, Copy, copied_by, drawn
 from lib.collect.xla.kernels import kernels_of
-from lib.files.errors import DataError
 
 ROOT = Path(__file__).parents[3]
 MODULE = """HloModule jit__lambda
@@ -69,31 +59,14 @@ def test_a_kernel_that_only_copies_is_known():
     assert kernels["wrapped_copy"].kind == "copy" and kernels["add_fusion"].kind == "loop"
 
 
-def test_what_is_written_is_read(tmp_path):
-    rng = np.random.default_rng(0)
-    timed = [(drawn(rng), 0.5 * number) for number in range(1, 20)]
-    write_copies(tmp_path / "copies.npz", timed)
-    assert read_copies(tmp_path / "copies.npz") == timed
-
-
-def test_copies_of_another_processor_are_not_added_to(tmp_path, monkeypatch):
-    path = tmp_path / "copies.npz"
-    write_copies(path, [(drawn(np.random.default_rng(0)), 1.0)])
-    monkeypatch.setattr(copies, "processor", lambda: "another")
-    with pytest.raises(DataError, match="never mixed"):
-        read_copies(path)
-    path.write_bytes(b"PK\x03\x04")
-    with pytest.raises(DataError, match="copies"):
-        read_copies(path)
-
-
-def test_copies_are_timed_and_added_to(tmp_path):
+def test_copies_are_timed(tmp_path):
     pytest.importorskip("jax", reason="needs JAX, see lib/collect/xla/requirements.txt")
     file, core = tmp_path / "copies.npz", str(min(os.sched_getaffinity(0)))
-    line = [sys.executable, "-m", "lib.collect.xla.copies", file, "--core", core, "--count"]
-    for count in ("1", "49"):
-        said = subprocess.run([*line, count], cwd=ROOT, capture_output=True, text=True)
-        assert said.returncode == 0, said.stderr
-        found = read_copies(file)
-        assert len(found) >= int(count) and str(len(found)) in said.stdout
-    assert all(0.1 < time < 1e5 for _, time in found)
+    line = [sys.executable, "-m", "lib.collect.xla.copies", file, "--core", core, "--count", "49"]
+    said = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    with np.load(file) as found:
+        times = found["microseconds"]
+        assert len(times) >= 49 and str(len(times)) in said.stdout
+        assert ((times > 0.1) & (times < 1e5)).all()
+        assert found["shape"].shape == found["after"].shape == (len(times), max(RANKS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
 from lib.compiler.cpu.calls import LARGEST, LibraryCalls
@@ -82,20 +81,6 @@ def test_a_reduction_takes_what_leads_to_it_up_to_a_configured_layout():
     assert inside[1] == {"after", "pooled"}
     assert inside[2] == {"second", "after", "pooled"}
     assert inside[3] == {"between", "second", "after", "pooled"}
-
-
-def test_a_tensor_that_somebody_else_reads_stays_outside():
-    made, nodes = chain()
-    made.add("select", WIDE, nodes["between"])
-    (own,) = together(calls_of(made, [nodes["first"], nodes["second"]]), [layouts()])
-    assert nodes["second"] in own and not {nodes["between"], nodes["first"]} & own
-
-
-@pytest.mark.parametrize("opcode", ["select", "compare", "sine"])
-def test_what_the_library_does_not_know_ends_a_call(opcode):
-    made, nodes = chain(opcode)
-    (own,) = together(calls_of(made, [nodes["first"], nodes["second"]]), [layouts()])
-    assert nodes["second"] in own and nodes["first"] not in own
 
 
 def test_a_clamp_ends_a_call():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import numpy as np
-
 from lib.compiler.cpu.chains import Chains
 from lib.compiler.cpu.effects import CopySite, Reason
 from lib.compiler.cpu.features import (
@@ -35,8 +33,8 @@ def copy(chains, tensor, before, after, reason, reader) -> dict[str, float]:
     return dict(zip(COPY_FEATURES, found, strict=True))
 
 
-def operation(chains, node, order, role=-1) -> dict[str, float]:
-    found = off_layout_features(chains, node, order, role >= 0)
+def operation(chains, node, order) -> dict[str, float]:
+    found = off_layout_features(chains, node, order)
     return dict(zip(OFF_LAYOUT_FEATURES, found, strict=True))
 
 
@@ -44,46 +42,6 @@ def group(features: dict[str, float], name: str) -> dict[str, float]:
     """The features whose names begin so, by the rest of their names."""
     every = ((*one.partition(".")[::2], value) for one, value in features.items())
     return {rest: value for first, rest, value in every if first == name}
-
-
-def test_names_and_ranges():
-    shape = (4, 8, 16)
-    chains, node = chains_of(shape)
-    for names in (COPY_FEATURES, OFF_LAYOUT_FEATURES):
-        assert len(set(names)) == len(names)
-    for one in permutations(range(3)):
-        for other in permutations(range(3)):
-            if one != other:
-                fields = (node, one, other, Reason.RESHAPE_OUTPUT, node)
-                result = copy(chains, *fields)
-                values = np.array([*result.values()])
-                assert np.isfinite(values).all() and np.abs(values).max() <= 3
-                reasons = group(result, "reason")
-                assert len(reasons) == len(Reason)
-                assert [name for name, value in reasons.items() if value] == ["reshape_output"]
-        assert np.isfinite([*operation(chains, node, one).values()]).all()
-
-
-def test_the_features_of_a_matrix_that_is_transposed_in_memory():
-    chains, node = chains_of((64, 128))
-    result = copy(chains, node, (1, 0), (0, 1), Reason.READER, node)
-    assert group(result, "copy") == {
-        "read_stride": 7 / 8,  # 128 elements between those that are written in a row
-        "write_stride": 6 / 8,
-        "fastest_size_after": 6 / 8,
-        "fastest_size_before": 7 / 8,
-        "common_run": 0,
-        "bytes": 15 / 20,
-        "fastest_changes": 1,
-        "fastest_is_short_after": 0,
-        "fastest_is_short_before": 0,
-        "before_is_plain": 1,
-        "after_is_plain": 0,
-        "dimensions": 2 / 4,
-        "second_size_after": 7 / 8,
-        "second_read_stride": 0,
-    }
-    assert result["cache.places"] == 6 / 8, "64 rows before the rest of a line is read"
 
 
 def test_names_of_dimensions_do_not_matter():

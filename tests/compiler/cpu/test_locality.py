@@ -70,13 +70,6 @@ def test_lines_that_are_gone(shape, order, read):
         ]
 
 
-def test_sizes_that_are_powers_of_two_share_sets():
-    """64 rows of 4 KiB fall into one set, 64 rows of 4 KiB and a line into all of them."""
-    even, odd = (locality((64, width), (1, 0), (1, 0), (0, 1), 4) for width in (1024, 1040))
-    assert even[1] == 1.0 and odd[1] == 0.0
-    assert even[-3] == log2(64) / 3 and odd[-3] == 0.0
-
-
 @given(st.permutations(range(3)), st.permutations(range(3)))
 def test_dimensions_of_one_element_are_no_part_of_a_walk(order, path):
     with_ones = (1, 16, 8, 1, 4)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.graph import neighbours
-from lib.models.common.sage import neighbour_sum
 from tests.models.dense import adjacency_matrix
 
 
@@ -31,19 +29,3 @@ def test_neighbours_are_symmetric_and_each_stands_once(graph):
     assert found == expected
     assert (pointers[0], pointers[-1]) == (0, len(sources))
     assert (sources.dtype, pointers.dtype) == (np.int64, np.int64)
-
-
-@given(edge_lists())
-@settings(max_examples=60, deadline=None)
-def test_the_sum_over_neighbours_is_a_matrix_product(graph):
-    count, edges = graph
-    sources, pointers = map(torch.from_numpy, neighbours(count, edges))
-    messages = torch.randn(count, 3, 4, dtype=torch.float64, requires_grad=True)
-    adjacency = torch.from_numpy(adjacency_matrix(count, edges))
-    expected = torch.einsum("ij,jbc->ibc", adjacency, messages)
-    actual = neighbour_sum(messages, sources, pointers)
-    torch.testing.assert_close(actual, expected)
-    weights = torch.randn_like(expected)
-    (one,) = torch.autograd.grad((actual * weights).sum(), messages)
-    (other,) = torch.autograd.grad((expected * weights).sum(), messages)
-    torch.testing.assert_close(one, other)

@@ -11,9 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.models.common import scatter
-from lib.models.common.build import build_network
-from lib.models.tgraph.inputs import graph_tensors
-from tests.builders import cached_graph, tiny_settings
 
 
 @given(
@@ -48,20 +45,3 @@ def test_a_maximum_that_several_rows_have_shares_its_gradient(incoming):
     found = scatter.segment(values, torch.tensor([0, 3]), "max")
     (gradient,) = torch.autograd.grad(found.sum() * incoming, values)
     assert gradient.tolist() == [incoming / 2, incoming / 2, 0.0]
-
-
-def test_the_network_runs_either_way(monkeypatch):
-    if not scatter.has_torch_scatter("cpu"):
-        pytest.skip("torch_scatter is not installed (make .venv/.ready-scatter)")
-    torch.manual_seed(0)
-    network = build_network(tiny_settings()).double().eval()
-    batch = graph_tensors(cached_graph(0)).batch(np.arange(5))
-    with torch.no_grad():
-        expected = network(batch)
-        monkeypatch.setattr(scatter, "has_torch_scatter", lambda device: False)
-        calls, alone = [], scatter.torch_segment
-        monkeypatch.setattr(
-            scatter, "torch_segment", lambda *given: calls.append(given) or alone(*given)
-        )
-        torch.testing.assert_close(network(batch), expected)
-    assert calls

@@ -11,11 +11,11 @@ from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.models.common.build import network_for
 from lib.models.prices.inputs import INPUT, ProductsGraph
-from lib.models.prices.network import RESOLUTION, Prices
+from lib.models.prices.network import Prices
 from lib.models.prices.settings import PricesSettings
 from lib.models.prices.training import PricesFold
 from lib.ranking.baseline import padded_work
-from lib.ranking.metrics import kendall_tau
+from lib.ranking.metrics import kendall_tau, ordered_pair_accuracy
 from lib.ranking.rounds import noise_of, repeated_ceiling
 from lib.tpugraphs.npz import read_layout
 from lib.training.fold import new_network
@@ -29,14 +29,16 @@ CHANNELS = (16, 48, 160, 320)
 ORDERS = ((), (3, 0), (0, 3))
 
 
-def program(seed: int = 0, configurations: int = 80, base: int = 1 << 20) -> CachedGraph:
+def program(
+    seed: int = 0, configurations: int = 80, base: int = 1 << 20, size: int = 16
+) -> CachedGraph:
     """Four convolutions in a row under drawn layouts. A runtime is ``base``, a tenth more for each
     kernel that is set to (0, 3), and nothing for all else."""
     made = Builder()
-    before, nodes = made.add("parameter", (8, 16, 16, 8)), []
+    before, nodes = made.add("parameter", (8, size, size, 8)), []
     for inputs, outputs in zip((8, *CHANNELS), CHANNELS, strict=False):
         kernel = made.add("parameter", (3, 3, inputs, outputs))
-        before = made.convolution((8, 16, 16, outputs), before, kernel, window_size_product=9)
+        before = made.convolution((8, size, size, outputs), before, kernel, window_size_product=9)
         nodes.append(before)
     drawn = np.random.default_rng(seed).integers(0, 3, (configurations, len(nodes), 3))
     drawn[0] = 0
@@ -50,8 +52,8 @@ def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
     return replace(graph, **kept, original=np.arange(len(kept["runtime"]), dtype=np.int32))
 
 
-def learned(graph: CachedGraph) -> Prices:
-    labelled = [LabelledGraph(graph.name, ProductsGraph(graph), graph.runtime)]
+def learned(*graphs: CachedGraph) -> Prices:
+    labelled = [LabelledGraph(graph.name, ProductsGraph(graph), graph.runtime) for graph in graphs]
     return new_network(PricesFold(labelled, labelled, SETTINGS), 0, 0).eval()
 
 
@@ -62,7 +64,7 @@ def scores(network: Prices, graph: CachedGraph) -> np.ndarray:
 def test_without_measurements_arithmetic_ranks():
     graph = program()
     found, wanted = scores(network_for(SETTINGS).eval(), graph), padded_work(graph)
-    np.testing.assert_allclose(found - found[0], wanted / 2, atol=RESOLUTION)
+    np.testing.assert_allclose(found - found[0], wanted / 2, atol=1e-6)
     assert len(np.unique(wanted)) > 10
 
 
@@ -70,7 +72,7 @@ def test_configurations_of_a_measured_program_are_ranked_as_they_ran():
     graph = program(configurations=160)
     network = learned(part(graph, np.arange(120)))
     held = part(graph, np.arange(120, 160))
-    assert kendall_tau(scores(network, held), held.runtime) > 0.95  # equal ones are tied
+    assert ordered_pair_accuracy(scores(network, held), held.runtime) > 0.98
     assert kendall_tau(padded_work(held), held.runtime) < 0.5
 
 
@@ -81,26 +83,34 @@ def test_a_program_unlike_all_that_was_measured_is_ranked_by_arithmetic():
     dot = made.add("dot", (4096, 40), rows, columns)
     other = made.graph([dot], [[[order, (), ()]] for order in ((), (0, 1), (1, 0))])
     found = scores(network, other)
-    assert found[0] == pytest.approx(found[2], abs=2 * RESOLUTION) and found[1] < found[0]
+    assert found[0] == pytest.approx(found[2], abs=1e-6) and found[1] < found[0]
+
+
+def test_other_programs_are_ranked_by_what_leaving_one_out_shows():
+    """One or two programs show nothing, nor do programs that contradict each other."""
+    sizes, other = (10, 13, 20, 26), program(seed=9, size=16)
+    alike = [program(seed=number, size=size) for number, size in enumerate(sizes)]
+    contrary = [
+        replace(graph, runtime=(2 << 20) - graph.runtime) if number % 2 else graph
+        for number, graph in enumerate(alike)
+    ]
+    arithmetic = scores(network_for(SETTINGS).eval(), other)
+    for programs in (alike[:1], alike[:2], contrary):
+        network = learned(*programs)
+        assert network.trust == 0
+        np.testing.assert_allclose(scores(network, other), arithmetic, atol=1e-6)
+    network = learned(*alike)
+    assert network.trust > 0
+    assert kendall_tau(scores(network, other), other.runtime) > kendall_tau(
+        arithmetic, other.runtime
+    )
 
 
 def test_scores_do_not_depend_on_the_batch():
     graph = program()
     network = learned(graph)
     few = INPUT.scores(network, ProductsGraph(graph), 7, None)
-    np.testing.assert_allclose(few, scores(network, graph), atol=RESOLUTION * 1.01)
-
-
-def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
-    graph = program()
-    network, prepared = learned(graph), ProductsGraph(graph)
-    found = scores(network, graph)
-    for configuration in range(8):
-        parts = prepared.parts(network, configuration)
-        gained = sum(part.cost for part in parts)
-        assert gained == pytest.approx(found[configuration] - found[0], abs=2 * RESOLUTION)
-        assert {part.nodes[0] for part in parts} <= {*graph.config_nodes.tolist()}
-    assert prepared.parts(network, 0) == []  # which sets nothing
+    np.testing.assert_allclose(few, scores(network, graph), atol=1e-6)
 
 
 def test_repeats_say_how_far_runtimes_agree():
@@ -119,9 +129,9 @@ def test_the_first_two_of_repeated_measurements_are_kept():
 
 # name, least tau from half of the configurations, and from 64 of them
 OF_ITSELF = [
-    ("default/train/unet3d", 0.81, 0.80),
-    ("default/valid/unet_3d.4x4.bf16", 0.46, 0.46),
-    ("random/valid/unet_3d.4x4.bf16", 0.80, 0.80),
+    ("default/train/unet3d", 0.82, 0.77),
+    ("default/valid/unet_3d.4x4.bf16", 0.43, 0.36),
+    ("random/valid/unet_3d.4x4.bf16", 0.74, 0.72),
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from lib.cache.graph import neighbours
 from lib.models.segments.gat import (
     GraphAttention,
     segment_softmax,
-    weighted_sum,
     with_itself,
 )
 from tests.models.dense import adjacency_matrix
@@ -67,49 +64,13 @@ def test_it_is_the_dense_one(seed, nodes, edges, heads):
         torch.testing.assert_close(a, b)
 
 
-def test_nodes_that_are_only_attended_to():
-    torch.manual_seed(1)
-    layer = GraphAttention(8, 2).double()
-    pairs, graph = random_graph(3, 6, 12)
-    x = torch.randn(6, 2, 8, dtype=torch.float64)
-    sources, pointers = with_itself(*graph)
-    some = layer(x, sources[: pointers[4]], pointers[:5])
-    torch.testing.assert_close(some, dense_attention(layer, x, pairs)[:4])
-
-
 def test_a_node_comes_first_among_its_neighbours_and_once():
     sources, pointers = with_itself(torch.tensor([1, 0, 1]), torch.tensor([0, 1, 3, 3]))
     assert sources.tolist() == [0, 1, 1, 0, 2]  # node 1 had a loop
     assert pointers.tolist() == [0, 2, 4, 5]
 
 
-@given(degrees=st.lists(st.integers(0, 4), min_size=1, max_size=12), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
-def test_softmax_over_runs(degrees, seed):
-    pointers = torch.tensor([0, *np.cumsum(degrees)])
-    generator = torch.Generator().manual_seed(seed)
-    values = 100 * torch.randn(int(pointers[-1]), 2, 3, generator=generator, dtype=torch.float64)
-    values.requires_grad_()
-    found = segment_softmax(values, pointers)
-    runs = [values[a:b].softmax(dim=0) for a, b in pairwise(pointers)]
-    expected = torch.cat(runs)
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn(found.shape, generator=generator).double()
-    one, other = (torch.autograd.grad((y * weights).sum(), values)[0] for y in (found, expected))
-    torch.testing.assert_close(one, other)
-
-
 def test_softmax_of_large_numbers_is_finite():
     values = torch.tensor([1000.0, 1001.0, -1000.0])
     found = segment_softmax(values, torch.tensor([0, 2, 3]))
     assert found.tolist() == pytest.approx([0.26894, 0.73106, 1.0], abs=1e-4)
-
-
-def test_gradients_of_the_weighted_sum():
-    _, (sources, pointers) = random_graph(5, 5, 9)
-    torch.manual_seed(0)
-    values = torch.randn(5, 2, 2, 3, dtype=torch.float64, requires_grad=True)
-    weights = torch.randn(len(sources), 2, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(
-        lambda v, w: weighted_sum(v, w, sources, pointers), (values, weights)
-    )

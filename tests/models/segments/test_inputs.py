@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.files.errors import UserError
 from lib.models.segments import network as networks
 from lib.models.segments.batch import SegmentsBatch
 from lib.models.segments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
@@ -48,48 +47,37 @@ def _one_hot(digits):
     return torch.nn.functional.one_hot(digits, 7)[..., 1:].flatten(1).double()
 
 
-@given(
-    count=st.integers(1, 300),
-    size=st.integers(1, 80),
-    splits=st.sets(st.integers(0, 300), max_size=30),
-)
-def test_boundaries(count, size, splits):
-    splits = sorted(s for s in splits if s <= count)
-    for given_splits in ((), splits):
-        found = boundaries(count, size, given_splits)
-        assert found[0] == 0
-        assert found[-1] == count
-        assert all(0 < b - a <= size for a, b in pairwise(found))
-    plain = boundaries(count, size)
-    assert len(plain) - 1 == -(-count // size)  # algorithm 1, line 2
-    for start, stop in pairwise(boundaries(count, size, splits)):
-        reached = [s for s in splits if start < s <= start + size]
-        assert stop == count or stop == (max(reached) if reached else start + size)
+@given(count=st.integers(1, 300), size=st.integers(1, 80))
+def test_boundaries(count, size):
+    found = boundaries(count, size)
+    assert (found[0], found[-1]) == (0, count)
+    assert all(0 < b - a <= size for a, b in pairwise(found))
+    assert len(found) - 1 == -(-count // size)  # algorithm 1, line 2
 
 
 def test_no_cut():
     assert boundaries(7, 0).tolist() == [0, 7]
 
 
-@given(seed=st.integers(0, 500), size=st.integers(1, 14), cut=st.sampled_from(["length", "splits"]))
+@given(seed=st.integers(0, 500), size=st.integers(1, 14))
 @settings(max_examples=25, deadline=None)
-def test_segments_sum_to_the_segmented_graph(seed, size, cut):
+def test_segments_sum_to_the_segmented_graph(seed, size):
     graph = cached_graph(seed, nodes=12, edges=25)
-    segments = SegmentedGraph(graph, size, cut)
+    segments = SegmentedGraph(graph, size)
     rows = np.array([3, 0, 7, 3])
     made = network()
     found = made(as_double(segments_batch(segments, rows)))
 
     inside = np.searchsorted(segments.starts, graph.edges, "right")
     kept = graph.edges[inside[:, 0] == inside[:, 1]]
-    whole = SegmentedGraph(replace(graph, edges=kept), 0, "length")
+    whole = SegmentedGraph(replace(graph, edges=kept), 0)
     torch.testing.assert_close(found, made(as_double(segments_batch(whole, rows))))
 
 
 @pytest.mark.parametrize("kind", [AttentionModel, PoolingModel])
 def test_a_score_does_not_depend_on_its_batch(kind):
     torch.set_default_dtype(torch.float32)
-    segments = SegmentedGraph(cached_graph(1), 5, "length")
+    segments = SegmentedGraph(cached_graph(1), 5)
     made = network(kind).float()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(networks, "_one_hot", lambda digits: _one_hot(digits).float())
@@ -99,7 +87,7 @@ def test_a_score_does_not_depend_on_its_batch(kind):
 
 
 def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
-    segments = SegmentedGraph(cached_graph(1), 0, "length")
+    segments = SegmentedGraph(cached_graph(1), 0)
     made, sizes = _plain(monkeypatch), []
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
     expected = segments_scores(made, segments, 100)
@@ -112,19 +100,6 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
         assert max(sizes) == most
 
 
-def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
-    segments = SegmentedGraph(cached_graph(1, configurations=40), 0, "length")
-    made, sizes = _plain(monkeypatch), []
-    made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
-    each, found = made.forward_bytes(*segments.largest()), []
-    monkeypatch.setattr("lib.models.segments.inputs.SCORED_BYTES", 3 * each)
-    for free in (6 * each, 20 * each, 10**12):
-        monkeypatch.setattr("lib.models.segments.inputs.free_memory", lambda free=free: free)
-        found.append(segments_scores(made, segments, 100).tolist())
-    assert max(sizes) == 3
-    assert found[0] == found[1] == found[2]
-
-
 def _plain(monkeypatch) -> AttentionModel:
     """The network in the type that it has outside of these tests."""
     torch.set_default_dtype(torch.float32)
@@ -132,21 +107,9 @@ def _plain(monkeypatch) -> AttentionModel:
     return network().float()
 
 
-def test_out_of_memory_in_scoring_is_told_in_one_line(monkeypatch):
-    torch.set_default_dtype(torch.float32)
-    made = network().float()
-    monkeypatch.setattr(made, "embed", _refused)
-    with pytest.raises(UserError, match=r"^out of memory: scoring graph \(12 nodes at once, .*gst"):
-        segments_scores(made, SegmentedGraph(cached_graph(1), 0, "length"), 100)
-
-
-def _refused(part):
-    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
-
-
 def test_configurations_that_are_alike_in_a_segment_share_its_row():
     graph = cached_graph(2, nodes=12, configurable=4, configurations=10)
-    segments = SegmentedGraph(graph, 4, "length")
+    segments = SegmentedGraph(graph, 4)
     cells = segments.cells(np.arange(10))
     for number in range(len(segments)):
         part = segments.segment(number, cells)
@@ -157,7 +120,7 @@ def test_configurations_that_are_alike_in_a_segment_share_its_row():
 
 
 def test_known_embeddings_take_the_place_of_computed_ones():
-    segments = SegmentedGraph(cached_graph(4), 4, "length")
+    segments = SegmentedGraph(cached_graph(4), 4)
     made, rows = network(), np.arange(5)
     batch = replace(as_double(segments_batch(segments, rows)), computed=[])
     expected = made(batch)
@@ -167,7 +130,7 @@ def test_known_embeddings_take_the_place_of_computed_ones():
 
 
 def test_gradients_flow_through_trained_parts_only():
-    segments = SegmentedGraph(cached_graph(4), 4, "length")
+    segments = SegmentedGraph(cached_graph(4), 4)
     made, rows = network(), np.arange(5)
     batch = as_double(segments_batch(segments, rows))
     parts = [replace(part, trained=part.number == 1) for part in batch.segments]
@@ -186,7 +149,7 @@ def test_gradients_flow_through_trained_parts_only():
 @settings(max_examples=25, deadline=None)
 def test_a_run_changes_gradients_and_no_score(seed, start, length):
     """Partitioning: the same scores as the whole graph's; gradients as if the others were data."""
-    graph = SegmentedGraph(cached_graph(seed), 0, "length")
+    graph = SegmentedGraph(cached_graph(seed), 0)
     stop = min(start + length, 12)
     made, rows = network(), np.arange(4)
     batch = as_double(segments_batch(graph, rows))
@@ -223,7 +186,7 @@ def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) ->
 
 
 def test_the_pooling_model_is_a_linear_layer_over_means():
-    graph = SegmentedGraph(cached_graph(6), 0, "length")
+    graph = SegmentedGraph(cached_graph(6), 0)
     made, rows = network(PoolingModel), np.arange(6)
     batch = as_double(segments_batch(graph, rows))
     found = made(batch)

@@ -13,8 +13,8 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.segments.steps import SegmentSteps
-from lib.runs.memory import Estimate, memory_errors
+from lib.models.segments.training import TableFold
+from lib.runs.memory import memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold
 from lib.training.loop import Training
@@ -100,80 +100,71 @@ def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path
     assert_same_bits(resumed, undisturbed)
 
 
-def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[Training, SegmentSteps]:
-    made = training(cache, "gst", tmp_path / "state", **overrides)
-    return made, made.data.step
-
-
 def test_the_table_is_read_instead_of_computing(cache, tmp_path):
-    made, steps = steps_of(cache, tmp_path)
-    graph, rows = made.data.graph(made.data.train[0]), np.arange(6)
+    made = training(cache, "gst", tmp_path / "state")
+    fold, rows = made.data, np.arange(6)
+    graph = fold.read(fold.train[0]).prepared
     counts = []
     for _ in range(3):
-        batch = steps.batch(graph, rows, np.random.default_rng(0))
+        batch = fold.segments(graph, rows, np.random.default_rng(0))
         scores = made.network(batch)
         counts.append([(part.number, part.trained) for part in batch.computed])
-        steps.done(graph, rows, batch)
+        fold.after_step()
     assert [len(found) for found in counts] == [len(graph), 1, 1]
     assert [sum(trained for _, trained in found) for found in counts] == [1, 1, 1]
     # The network has not changed, so what it remembers is what it would compute.
-    steps.table = None
-    everything = steps.batch(graph, rows, np.random.default_rng(0))
+    fold.table = None
+    everything = fold.segments(graph, rows, np.random.default_rng(0))
     torch.testing.assert_close(scores, made.network(everything))
-    more = SegmentSteps(cache, made.data.train, settings_of("gst"))
-    batch = more.batch(graph, np.arange(3), np.random.default_rng(1))
+    more = TableFold(fold.train, [], settings_of("gst"), cache)
+    batch = more.segments(graph, np.arange(3), np.random.default_rng(1))
     made.network(batch)
-    more.done(graph, np.arange(3), batch)
-    batch = more.batch(graph, np.arange(5), np.random.default_rng(2))
+    more.after_step()
+    batch = more.segments(graph, np.arange(5), np.random.default_rng(2))
     made.network(batch)  # of the second round only new configurations are computed
     computed = {part.number: part.places.tolist() for part in batch.computed if not part.trained}
     assert all(places == [3, 4] for places in computed.values())
 
 
-def test_segment_dropout_keeps_the_expected_sum(cache, tmp_path):
-    made, steps = steps_of(cache, tmp_path, segment_dropout=0.5, trained_segments=1)
-    graph, rows = made.data.graph(made.data.train[0]), np.arange(4)
+def test_segment_dropout_keeps_the_expected_sum(cache):
+    fold = load_fold(cache, 0, settings_of("gst", segment_dropout=0.5, trained_segments=1))
+    graph, rows = fold.read(fold.train[0]).prepared, np.arange(4)
     generator, count = np.random.default_rng(0), 3000
     weights = np.zeros(len(graph))
     for _ in range(count):
-        batch = steps.batch(graph, rows, generator)
+        batch = fold.segments(graph, rows, generator)
         for part in batch.segments:
             weights[part.number] += part.weight / count
     np.testing.assert_allclose(weights, 1, atol=0.08)
 
 
-def test_nothing_is_dropped_without_dropout(cache, tmp_path):
-    made, steps = steps_of(cache, tmp_path)
-    graph = made.data.graph(made.data.train[0])
-    batch = steps.batch(graph, np.arange(4), np.random.default_rng(0))
+def test_nothing_is_dropped_without_dropout(cache):
+    fold = load_fold(cache, 0, settings_of("gst"))
+    graph = fold.read(fold.train[0]).prepared
+    batch = fold.segments(graph, np.arange(4), np.random.default_rng(0))
     assert sorted(part.number for part in batch.segments) == list(range(len(graph)))
 
 
-def test_a_table_that_is_too_large_is_refused(cache):
-    with pytest.raises(UserError, match="--history-gigabytes"):
-        load_fold(cache, 0, settings_of("gst", history_gigabytes=1e-6))
+def test_a_table_that_is_too_large_is_refused(cache, monkeypatch):
+    monkeypatch.setattr("lib.models.segments.embeddings.free_memory", lambda: 1000)
+    with pytest.raises(UserError, match=r"segments take .* half of what is free; use --no-hist"):
+        load_fold(cache, 0, settings_of("gst"))
 
 
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
 )
 def test_out_of_memory_is_told_in_one_line(error):
-    estimate = Estimate(3 * 10**9, "a step of gat on g", "use MODEL=gst", 10**9)
     with (
-        pytest.raises(UserError) as told,
-        memory_errors(estimate, torch.device("meta")),
+        pytest.raises(UserError, match=r"^out of memory: a step of gat, .* were free; use MODEL=g"),
+        memory_errors("a step of gat", "use MODEL=gst", torch.device("meta")),
     ):
         raise error
-    assert str(told.value) == (
-        "out of memory: a step of gat on g takes about 3.0 GB, --memory-gigabytes allows 1.0 GB; "
-        "use MODEL=gst"
-    )
 
 
 def test_other_errors_pass():
-    estimate = Estimate(1, "a", "b", 1)
     with (
         pytest.raises(RuntimeError, match="shape"),
-        memory_errors(estimate, torch.device("meta")),
+        memory_errors("a", "b", torch.device("meta")),
     ):
         raise RuntimeError("shape mismatch")

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from lib.cache.codec import decode_layouts
 from lib.files.errors import UserError
 from lib.models.common.build import build_network
-from lib.models.common.input import memory_of
 from lib.models.tgraph import inputs
-from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
+from lib.models.tgraph.inputs import INPUT, graph_tensors, score_groupings, score_in_batches
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import memory_errors
 from tests.builders import cached_graph, tiny_settings
@@ -131,10 +130,9 @@ def test_a_hundred_thousand_configurations_take_no_more_memory(tmp_path):
 
 def test_more_memory_than_is_free_is_one_line(monkeypatch):
     monkeypatch.setattr("lib.runs.memory.free_memory", lambda: 1)
-    estimate = memory_of(tiny_settings(), "scoring")
     with (
         pytest.raises(UserError, match=r"^out of memory: scoring of tgraph, .* --configurations"),
-        memory_errors(estimate, torch.device("cpu")),
+        memory_errors("scoring of tgraph", INPUT.takes_less, torch.device("cpu")),
     ):
         torch.empty(1 << 30)
     torch.empty(1 << 30)  # which is not held to it any more

@@ -111,46 +111,6 @@ def test_gradients_equal_those_of_the_dense_network(kind):
         torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8, msg=lambda m, n=name: n + m)
 
 
-def test_single_precision_is_near_the_dense_network_at_the_papers_size():
-    graph = cached_graph(4, nodes=40, configurable=10, edges=80, configurations=16)
-    network = network_for(graph, channels=256, layout_channels=4, opcode_channels=16)
-    rows = np.arange(16)
-    dense = dense_scores(network, graph, rows)
-    single = scores_of(network.float(), graph, rows).double()
-    torch.testing.assert_close(single, dense, rtol=1e-4, atol=1e-4 * dense.abs().max().item())
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_permuted_configurations_give_permuted_scores(seed):
-    graph = cached_graph(seed, configurations=9)
-    network = network_for(graph, seed)
-    order = np.random.default_rng(seed).permutation(9)
-    torch.testing.assert_close(
-        scores_of(network, graph, order), scores_of(network, graph)[order], rtol=1e-9, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_numbering_of_nodes_does_not_matter(seed):
-    graph = cached_graph(seed, nodes=15, edges=30)
-    rng = np.random.default_rng(seed)
-    new = rng.permutation(15)  # old position to new
-    old = np.argsort(new)
-    places = rng.permutation(len(graph.config_nodes))
-    changed = {
-        "node_feat": graph.node_feat[old],
-        "node_opcode": graph.node_opcode[old],
-        "edges": rng.permutation(new[graph.edges])[:, ::-1].astype(np.int32),
-        "config_nodes": new[graph.config_nodes][places].astype(np.int32),
-        "cells": graph.cells[:, places],
-    }
-    network = network_for(graph, seed)
-    renumbered = CachedGraph(**{**vars(graph), **changed})
-    torch.testing.assert_close(
-        scores_of(network, renumbered), scores_of(network, graph), rtol=1e-9, atol=1e-9
-    )
-
-
 def test_the_papers_network():
     network = build_network(tiny_settings(channels=256))
     shapes = {name: tuple(tensor.shape) for name, tensor in network.named_parameters()}

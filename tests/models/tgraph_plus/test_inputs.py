@@ -86,22 +86,3 @@ def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -
             cost = cost.clamp(max=LARGEST_LOGARITHM).exp()
         score += cost.item() * float(graph.effect_sizes[number])
     return score
-
-
-@given(program=random_programs(), hops=st.sampled_from([1, "all"]))
-@settings(deadline=None, max_examples=15)
-def test_parts_add_up_to_what_a_score_is_above_the_compilers_own(program, hops):
-    made, configurable, configured = program
-    unset = [((), (), ())] * len(configurable)
-    whole = resolved(made.graph(configurable, [*configured, unset]))
-    graph, network = pruned(whole, hops), network_of()
-    prepared, own = CopiesGraph(graph), int(graph.original[graph.compilers_own])
-    with torch.no_grad():
-        scores = network(prepared.batch(np.arange(len(graph.cells)))).tolist()
-    assert prepared.parts(network, own) == []
-    for configuration, score in enumerate(scores):
-        parts = prepared.parts(network, configuration)
-        gap = sum(part.cost for part in parts)
-        assert gap == pytest.approx(score - scores[own], rel=1e-3, abs=1e-5)
-        for part in parts:
-            assert len(part.nodes) == 1 or part.what == "copied to another layout"

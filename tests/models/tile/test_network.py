@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from lib.models.common.rows import Standardize
 from lib.models.tile.inputs import kernel_scores, tile_batch
@@ -41,35 +40,6 @@ def test_a_kernels_scores_do_not_depend_on_its_batch(kernels, network):
     alone = np.concatenate([kernel_scores(network, kernel, 7) for kernel in kernels])
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
     assert len(np.unique(alone.round(4))) > 20  # and they are not all the same
-
-
-def test_the_head_is_a_layer_on_the_concatenation(kernels, network):
-    batch = tile_batch(kernels, everything(kernels))
-    with torch.inference_mode():
-        graph = network.kernel(batch.graph)[batch.kernel]
-        own = network.configuration(network.standardize(batch.configurations))
-        weight = torch.cat([network.join_kernel.weight, network.join_configuration.weight], 1)
-        joined = nn.functional.linear(torch.cat([graph, own], 1), weight, network.join_kernel.bias)
-        expected = network.out(nn.functional.gelu(joined))[:, 0]
-        torch.testing.assert_close(network(batch), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_the_order_of_nodes_does_not_matter(kernels, network):
-    kernel = kernels[2]
-    order = np.random.default_rng(0).permutation(9)
-    moved = {"node_feat": kernel.node_feat[order], "node_opcode": kernel.node_opcode[order]}
-    other = type(kernel)(**{**vars(kernel), **moved, "edges": np.argsort(order)[kernel.edges]})
-    expected = kernel_scores(network, kernel, 64)
-    np.testing.assert_allclose(kernel_scores(network, other, 64), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_every_parameter_learns(kernels):
-    torch.manual_seed(1)
-    network = TileNetwork(channels=16)
-    network(tile_batch(kernels, everything(kernels))).square().sum().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().sum() > 0, name
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 2**32 - 1))

@@ -16,7 +16,6 @@ from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.training.fold import Batch, load_fold
 from lib.training.loop import Training
-from lib.training.loss import pairwise_hinge
 from tests.kernels import cached_kernel, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=4, configurations=8)
@@ -103,15 +102,6 @@ def test_targets_belong_to_their_configurations(cache):
         targets = torch.cat(batch.runtimes).tolist()
         rows = batch.inputs.configurations.numpy()
         assert {(r.tobytes(), t) for r, t in zip(rows, targets, strict=True)} <= known
-
-
-def test_the_loss_is_the_mean_over_kernels(cache):
-    data = load_fold(cache, 0, SETTINGS)
-    batch = batches_of(data, np.random.default_rng(0))[0]
-    scores = torch.randn(batch.size)
-    parts = [scores[batch.inputs.kernel == i] for i in range(len(batch.runtimes))]
-    losses = [pairwise_hinge(s, t) for s, t in zip(parts, batch.runtimes, strict=True)]
-    torch.testing.assert_close(batch.loss(scores), sum(losses) / len(losses))
 
 
 def training(cache, file, **overrides) -> Training:

@@ -169,38 +169,18 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         on_device(ensemble, device, results)
 
 
-@pytest.fixture(scope="module")
-def apart(tmp_path_factory):
-    """A predictor whose fold has learned from one of two processors."""
-    root = tmp_path_factory.mktemp("apart")
-    write_root(root / "data", tasks=15, programs=20)
-    about = json.loads((root / "data" / "dataset.json").read_text())
-    about["devices"][1]["processor"] = "Other"
-    (root / "data" / "dataset.json").write_text(json.dumps(about))
-    cached(root / "data", root / "outputs" / COLLECTION / "cache")
-    stage2(root, "--split", "processors", "--fold", 1)
-    return root
-
-
-@pytest.mark.parametrize("method", ["", "cmd"])
-def test_a_device_of_the_data_stands_for_a_new_one(apart, collected, monkeypatch, method):
+def test_the_papers_way_trains_all_of_a_network(trained, collected, monkeypatch):
     monkeypatch.setattr(tuning, "CMD_PASSES", 1)
-    said = calibrate(apart, "--device", "avx512", "--tasks", 4, f"--method={method}")
+    said = calibrate(trained, "--networks", 2, "--method", "cmd")
     assert said.returncode == 0, said.stderr
-    head, row = said.stdout.splitlines()
-    assert head.split() == ["device", "programs", "MAPE", "before", "after", "times"]
-    name, count, before, after, times = row.split()
-    assert (name, count) == ("cpu.avx512.1t", "76") and (times == "tuned" or not method)
-    assert float(after.strip("%")) < float(before.strip("%"))
-    assert not collected and not (apart / "outputs" / COLLECTION / "calibration").exists()
-
-
-def test_a_device_that_was_learned_from_is_refused(trained, apart):
-    for root, device in ((trained, "avx512"), (apart, "sse2")):
-        said = calibrate(root, "--device", device)
-        assert said.returncode == 2 and "all folds have learned from it" in said.stderr
-    said = calibrate(apart, "--device", "avx512", "--tasks", 99, "--tvm", "nowhere")
-    assert said.stderr.startswith("error: --tasks 99: cpu.avx512.1t has ")
+    ensemble, cache, results = loaded(trained)
+    device = known_devices(devices_of(cache), results, results)[-1]
+    assert device["tuned"] and device["factor"] == 1.0 and device["after"] < device["before"]
+    (before,), (after,) = (
+        one.networks.values() for one in (ensemble, on_device(ensemble, device, results))
+    )
+    pairs = zip(before.parameters(), after.parameters(), strict=True)
+    assert not any(old.equal(new) for old, new in pairs)
 
 
 def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected, capsys):

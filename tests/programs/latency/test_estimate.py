@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ import pytest
 
 from lib.files.errors import DataError
 from lib.programs.latency.error import Error, calls_of, error_of, held_out, of_blend
-from lib.programs.latency.estimate import as_json, as_text, compared, costs, estimate
+from lib.programs.latency.estimate import as_json, as_text, costs, estimate
 from lib.programs.latency.memory import CACHES
 from lib.programs.latency.network import read_network
 from tests.programs.builders import write_root
@@ -61,20 +60,6 @@ def test_what_costs_most_comes_first(found):
     assert len(told["tasks"]) == 3
 
 
-def test_devices_are_compared_the_fastest_first(found):
-    other = replace(found, device="cpu.sse2.1t", latency=(5e-3, 6.6e-3, 7e-3))
-    unknown = replace(found, device="cpu.avx2.2t", latency=(66e-3,) * 3, error=Error(1, 1, 1, 0))
-    head, *rows, last = compared([unknown, found, other]).splitlines()
-    assert head.split() == ["device", "ms", "low", "high", "costs", "most"]
-    assert [row.split() for row in rows] == [
-        ["cpu.sse2.1t", "6.6", "5", "7", "1.00x", "op1"],
-        ["cpu.avx2.1t", "13.2", "9.6", "18", "2.00x", "op1"],
-        ["cpu.avx2.2t", "66", "-", "-", "10.00x", "op1"],
-    ]
-    assert last.startswith("latency: diamond.b1 on 3 devices: least on cpu.sse2.1t, 6.6 ms; two")
-    assert compared([unknown]).endswith("66 ms; too few networks to tell how far off")
-
-
 def networks(count: int) -> dict[str, dict[str, int]]:
     return {f"net{k}": {"a": 1, "b": 2} for k in range(count)}
 
@@ -112,9 +97,6 @@ def test_predictions_of_a_device_are_read_by_task(tmp_path):
         "a": ([2.0], [3.0]),
         "b": ([1.0], [2.0]),
     }
-    pl.DataFrame({**table, "latency": [2.0, 0.0, 4.0]}).write_csv(path)
-    with pytest.raises(DataError, match="latency: found a value that is no time"):
-        held_out(path, "x")
     for text in ("", "a,b\n1,2\n", "split,task\n\0"):
         path.write_text(text)
         with pytest.raises(DataError, match=f"{path}: "):

@@ -50,9 +50,6 @@ THREE = [{**CALL, "task": k} for k in range(3)]
         ({"calls": [*THREE, {**CALL, "writes": -1}]}, {}, "expected pairs of a number and bytes"),
         ({"network": 3}, {}, "network: found 3, expected text"),
         ({}, {"owner": np.zeros(9, np.int32)}, "owner: found a task without a program"),
-        ({}, {"leaves": np.ones(9, np.int32)}, "leaves: found other numbers"),
-        ({}, {"features": np.full((15, WIDTH), np.nan)}, "features: found no numbers"),
-        ({}, {"depth": np.full(24, 9)}, "(depth|nodes): found"),
     ],
 )
 def test_what_cannot_be_is_told(tmp_path, about, arrays, said):

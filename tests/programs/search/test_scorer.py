@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ def some(seed: int):
     scale = np.random.default_rng(seed + 100).uniform(0.2, 1, DRAWN)
     arrays["features"] *= np.repeat(scale, arrays["leaves"])[:, None].astype(np.float32)
     owner = np.zeros(DRAWN, np.int64)
-    found = described_programs(Path("x"), arrays, ["task"], owner)
+    found = described_programs(arrays, ["task"], owner)
     return found, scale[arrays["joined"]]
 
 

@@ -12,17 +12,14 @@ import pytest
 from lib.collect.tvm.export import export
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
-from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.records import (
-    ACCESSES,
     KEYS,
     TABLES,
     read_programs,
     table_path,
 )
 from tests.collect.tvm.builders import write_work
-from tests.programs.builders import write_root
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +67,12 @@ BROKEN = {  # numbers that point at other tables, and what is not in BORDERS
     ("latencies", "device"): 3,
     ("tasks", "split"): "valid",
     ("leaves", "position"): 77,
-    ("unscheduled", "seconds"): float("inf"),
 }
 
 
 @pytest.mark.parametrize("place", BROKEN, ids=".".join)
 def test_a_value_that_cannot_be_names_its_table(root, place):
     table, column = place
-    if table == "unscheduled":
-        row = {"task": [0], "device": [0], "seconds": [1.0]}
-        write_parquet(pl.DataFrame(row), table_path(root, table))
     change(root, table, **{column: first(BROKEN[place], column)})
     told(root, f"{table}.parquet")
 
@@ -89,7 +82,6 @@ BORDERS = {
     "again": [3e38, 1e39, 1e-60, float("nan")],
     "loops": [65504.0, 70000.0, 64.5, 1e300, float("inf"), -1.0],
     "flops": [float("nan"), -1.0, float("inf"), 1e300],
-    "flags": [255, 256, -1, 4, -(2**63)],
     "depth": [65, 2**16, 2**62],  # 65536 and 256 are 0 to who cuts them
     "kind": [256, -(2**63)],
     "unroll": [2**16, -1],
@@ -116,8 +108,6 @@ def test_values_at_the_borders_of_types_name_table_column_and_row(root, column):
 def test_rows_that_stand_twice_are_told(root, table):
     path = table_path(root, table)
     frame = pl.read_parquet(path)
-    if table == "unscheduled":
-        frame = pl.DataFrame({"task": [0], "device": [0], "seconds": [1.0]})
     write_parquet(pl.concat([frame, frame[:1]]), path)
     told(root, f"{table}.parquet: {', '.join(KEYS[table])}: found", f"in row {len(frame)}", "once")
 
@@ -157,19 +147,9 @@ def test_another_dataset_json_is_told(root, text):
     told(root, "dataset.json")
 
 
-def test_a_root_without_access_patterns_is_read_and_says_that_they_are_unknown(tmp_path):
-    root = write_root(tmp_path / "root")
-    assert not (read_programs(root).accesses == accesses.UNKNOWN).any()
-    table_path(root, ACCESSES).unlink()
-    found = read_programs(root)
-    assert found.accesses.shape == (len(found.features), accesses.WIDTH)
-    assert (found.accesses == accesses.UNKNOWN).all()
-
-
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t.with_columns(steps=99.0)])
-def test_access_patterns_that_cannot_be_are_told(tmp_path, change):
-    root = write_root(tmp_path / "root")
-    path = table_path(root, ACCESSES)
+def test_access_patterns_that_cannot_be_are_told(root, change):
+    path = table_path(root, "accesses")
     write_parquet(change(pl.read_parquet(path)), path)
-    with pytest.raises(DataError, match=r"accesses\.parquet: (rows|accesses)"):
+    with pytest.raises(DataError, match=r"accesses\.parquet: (rows|steps)"):
         read_programs(root)
