@@ -189,4 +189,4 @@ def help(out: str) -> str:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
-    print(commands[sys.argv[1]](*sys.argv[2:]), flush=True)
+    print(f"{commands[sys.argv[1]](*sys.argv[2:])}\n", end="", flush=True)  # in one piece
