@@ -54,7 +54,7 @@ def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     flat = values.flatten(1) if values.ndim > 1 else values[:, None]
     if reduce == "max":
         empty = flat.new_zeros(len(pointers) - 1, flat.shape[1])
-        runs = targets(pointers)[:, None].expand_as(flat)
+        runs = targets(pointers, len(flat))[:, None].expand_as(flat)
         reduced = empty.scatter_reduce(0, runs, flat, "amax", include_self=False)
     else:
         reduced = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
@@ -62,7 +62,7 @@ def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     return reduced.view(len(pointers) - 1, *values.shape[1:])
 
 
-def targets(pointers: Tensor) -> Tensor:
-    """Return the run that each row is in, (e,) int64."""
+def targets(pointers: Tensor, rows: int) -> Tensor:
+    """Return the run that each of all ``rows`` is in, (e,) int64."""
     runs = torch.arange(len(pointers) - 1, device=pointers.device)
-    return runs.repeat_interleave(pointers.diff())
+    return runs.repeat_interleave(pointers.diff(), output_size=rows)  # known: no GPU is waited for

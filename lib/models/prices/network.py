@@ -63,6 +63,7 @@ class Prices(nn.Module):
         roles: of each feature, which layout it describes; -1 where it is of the node itself.
     """
 
+    compared: Tensor
     centres: Tensor
     trust: Tensor
 
@@ -70,7 +71,8 @@ class Prices(nn.Module):
         super().__init__()
         columns = torch.tensor(roles)
         one_layout = [(columns == -1) | (columns == role) for role in sorted(set(roles) - {-1})]
-        self.compared = [torch.ones(width, dtype=torch.bool), *one_layout]
+        compared = torch.stack([torch.ones(width, dtype=torch.bool), *one_layout])
+        self.register_buffer("compared", compared, persistent=False)
         self.standardize = Standardize(width)
         self.register_buffer("centres", torch.full((CENTRES, width), FAR))
         arithmetic = torch.zeros(1 + 2 * CENTRES, dtype=torch.float64)

@@ -53,7 +53,7 @@ class GraphAttention(nn.Module):
         of_source = (split * self.source).sum(dim=-1)  # (m, b, heads)
         of_target = (split[: len(pointers) - 1] * self.target).sum(dim=-1)  # (n, b, heads)
         logits = of_source.index_select(0, sources)
-        logits = logits + of_target.index_select(0, targets(pointers))  # (e, b, heads)
+        logits = logits + of_target.index_select(0, targets(pointers, len(sources)))
         weights = segment_softmax(nn.functional.leaky_relu(logits, SLOPE), pointers)
         return weighted_sum(split, weights, sources, pointers).flatten(-2) + self.bias
 
@@ -65,7 +65,7 @@ def with_itself(sources: Tensor, pointers: Tensor) -> tuple[Tensor, Tensor]:
         sources, pointers: as in :class:`lib.models.common.rows.GraphBatch`.
     """
     nodes = torch.arange(len(pointers) - 1, device=pointers.device)
-    target = targets(pointers)
+    target = targets(pointers, len(sources))
     other = sources != target
     sources, target = sources[other], target[other]
     counts = torch.bincount(target, minlength=len(nodes)) + 1
@@ -87,7 +87,7 @@ def segment_softmax(values: Tensor, pointers: Tensor) -> Tensor:
         (e, ...); the rows of a run sum to 1. The largest of a run is taken off first, so that no
         exponential overflows; that changes nothing, and no gradient flows through it.
     """
-    run = targets(pointers)
+    run = targets(pointers, len(values))
     with torch.no_grad():
         largest = segment(values, pointers, "max").index_select(0, run)
     powers = torch.exp(values - largest)
@@ -126,7 +126,8 @@ class _WeightedSum(torch.autograd.Function):
     def backward(ctx, gradient):
         """Gradients by values and weights; the graph has none."""
         values, weights, sources, pointers = ctx.saved_tensors
-        spread = gradient.index_select(0, targets(pointers))  # (e, b, heads, width)
+        run = targets(pointers, len(sources))
+        spread = gradient.index_select(0, run)  # (e, b, heads, width)
         by_weight = values.index_select(0, sources).mul_(spread).sum(dim=-1)
         spread.mul_(weights[..., None])
         by_value = torch.zeros_like(values).index_add_(0, sources, spread)

@@ -212,8 +212,10 @@ def _neighbourhood(graph: GraphBatch, nodes: Tensor) -> tuple[Tensor, Tensor, Te
     sources, pointers = with_itself(graph.sources, graph.pointers)
     starts, counts = pointers[nodes], pointers.diff()[nodes]
     local = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    offsets = torch.arange(int(local[-1]), device=nodes.device) - local[targets(local)]
-    read = sources[starts[targets(local)] + offsets]
+    count = int(local[-1])
+    run = targets(local, count)
+    offsets = torch.arange(count, device=nodes.device) - local[run]
+    read = sources[starts[run] + offsets]
     place = torch.full((graph.node_count,), -1, device=nodes.device)
     place[nodes] = torch.arange(len(nodes), device=nodes.device)
     others = torch.unique(read[place[read] < 0])

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lib.models.common.chunks import device_of
 from lib.programs.devices import predicted_seconds
 from lib.programs.inputs import Programs, batches_of, device_features
 from lib.programs.losses import LATENCY_LOSSES, STEEPEST, relative_of_logarithms
@@ -123,6 +124,7 @@ def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> 
         device: as the data have devices.
     """
     made, where = copy.deepcopy(network).eval().requires_grad_(False), device_features([device])
+    computed_on = device_of(made)
     layers = made.of_devices.train().requires_grad_(True)
     labels = torch.from_numpy(np.log(programs.seconds))
     generator = np.random.default_rng(0)
@@ -133,8 +135,9 @@ def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> 
     def losses() -> Iterator[Tensor]:
         """Yield the loss of each batch."""
         for rows, weight in batches:
-            logs = made.log_seconds(programs.batch(rows, where))
-            yield weight * relative_of_logarithms(logs, labels[rows], RELATIVE, 0.0)
+            logs = made.log_seconds(programs.batch(rows, where).to(computed_on))
+            known = labels[rows].to(computed_on)
+            yield weight * relative_of_logarithms(logs, known, RELATIVE, 0.0)
 
     return _trained(made, layers, RATE, len(batches), losses)
 
@@ -158,8 +161,10 @@ def tuned_by_cmd(
     """
     made, where = copy.deepcopy(network).train().requires_grad_(True), device_features([device])
     parts = ((source.programs, source.devices), (programs, where), (source.programs, where))
+    computed_on = device_of(made)
     with torch.no_grad():
-        labels = [made.labels(torch.from_numpy(part.seconds)).float() for part, _ in parts[:2]]
+        seconds = [torch.from_numpy(part.seconds).to(computed_on) for part, _ in parts[:2]]
+        labels = [made.labels(one).float().cpu() for one in seconds]
     generator, steps = np.random.default_rng(0), CMD_PASSES * STEPS
     batches = [drawn(part.counts, settings.batch, steps, generator) for part, _ in parts]
     cost = LATENCY_LOSSES[settings.loss]
@@ -168,13 +173,14 @@ def tuned_by_cmd(
         """Yield the loss of the three batches of each step."""
         for step in zip(*batches, strict=True):
             found = [
-                made.with_latents(part.batch(rows, devices))
+                made.with_latents(part.batch(rows, devices).to(computed_on))
                 for (part, devices), (rows, _) in zip(parts, step, strict=True)
             ]
             first, last = (found[k][1].flatten(0, 1) for k in (0, -1))
             loss = ALPHA * central_moment_discrepancy(first, last)
             for (predicted, _), known, (rows, weight) in zip(found, labels, step, strict=False):
-                part = cost(predicted, known[rows], settings.mape_weight, settings.least_label)
+                truth = known[rows].to(computed_on)
+                part = cost(predicted, truth, settings.mape_weight, settings.least_label)
                 loss = loss + weight * part
             yield loss
 
