@@ -160,8 +160,8 @@ status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and wh
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)
-compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y
-	@$(RUN) -m lib.report.compare -- $(call quoted,$(value A)) $(call quoted,$(value B))
+compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
+	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@WANDB_DIR=$(OUTPUTS) $(RUN) -m wandb sync --yes
 
