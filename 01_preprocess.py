@@ -1,4 +1,4 @@
-"""Stage 1: raw graphs to a pruned, de-duplicated, compressed cache.
+"""Stage 1: raw graphs to a compressed, de-duplicated, padded, pruned cache.
 
 Reads   <data root>/npz/<collection, a folder a word>/{train,valid,test}/*.npz (or *.pb)
 Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned otherwise)
@@ -7,9 +7,11 @@ Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned ot
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lib.cache.compress import deduplicated, encoded, padded, with_effects
 from lib.cache.graph import CachedGraph
@@ -20,10 +22,11 @@ from lib.preprocess.graphs import layout_sizes, open_raw
 from lib.preprocess.resolving import resolver
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.runs.stage import Stage, run
+from lib.tpugraphs.npz import LayoutGraph
 
 
 def main(stage: Stage) -> None:
-    """Prune, de-duplicate, compress and pad every graph of one collection."""
+    """Compress, de-duplicate, pad and prune every graph of one collection."""
     settings, arguments, root = stage.settings, stage.arguments, stage.resolved.root()
     stage.run.check_raw_files()  # their sizes and times, before any is read
     files = raw_files(root, settings.folder)
@@ -57,18 +60,34 @@ def main(stage: Stage) -> None:
 def layout_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
-    """A layout graph's way into the cache; sections are those of the TGraph paper.
-
-    It runs in a worker process, and what it yields is written. ``make rank`` prepares a program by
-    the same steps, in :func:`lib.cache.compress.compress`.
-    """
-    with open_raw(path) as (raw, chunks):  # read: no array is believed before it is checked
-        graph = encoded(raw, split, chunks, path)  # compress: a layout is a code, 2.2.3
-    graph = deduplicated(graph)  # equal configurations once, 2.2.2
-    graph = padded(graph)  # features of no meaning are -1, 2.2.4
-    graph = with_effects(graph, resolver(settings["hardware"]))  # what the compiler does
-    graph = pruned(graph, settings["hops"])  # nodes near a configurable one, 2.2.1
+    """Yield the graph of a raw file for the cache, and its sizes before; in a worker process."""
+    with open_raw(path) as (raw, chunks):  # no array is believed before it is checked
+        graph = cached_graph(raw, split, chunks, path, settings)
     yield graph, layout_sizes(raw)
+
+
+def cached_graph(
+    raw: LayoutGraph,
+    split: str,
+    chunks: Iterable[np.ndarray],
+    path: Path,
+    settings: Mapping[str, Any],
+) -> CachedGraph:
+    """Return a layout graph as the cache has it; sections are those of the TGraph paper.
+
+    ``make rank`` prepares a program by the same steps.
+
+    Args:
+        raw, path: the graph, and its file, which errors name.
+        split: of the source.
+        chunks: the graph's configurations, (r, k, 18) each.
+        settings: ``hops`` and ``hardware``.
+    """
+    graph = encoded(raw, split, chunks, path)  # compressed: a layout is a code, 2.2.3
+    graph = deduplicated(graph)  # equal configurations once, with the smallest runtime, 2.2.2
+    graph = padded(graph)  # features of no meaning are -1, 2.2.4
+    graph = with_effects(graph, resolver(settings.get("hardware", "")))  # what the compiler does
+    return pruned(graph, settings["hops"])  # nodes near a configurable one, 2.2.1
 
 
 WAYS = {"layout": layout_graphs}  # other kinds: lib/systems.py

@@ -28,7 +28,7 @@ from lib.runs.stage import Stage, run
 from lib.runs.tracking import epoch_point
 from lib.runs.turns import turn_on
 from lib.training.checkpoint import Checkpoint
-from lib.training.fold import Fold, load_fold, new_network, seed_torch
+from lib.training.fold import Fold, load_fold, new_network, optimizer_of, seed_torch
 from lib.training.schedule import learning_rate, passes_of
 from lib.training.split import left_out
 from lib.training.summary import log_graphs, summary_table
@@ -45,17 +45,18 @@ def main(stage: Stage) -> None:
         if graphs := left_out(cache):
             print(f"train: {graphs}", flush=True)
         data = load_fold(cache, fold, settings)
-        network = new_network(data, settings.seed, fold)
+        network = new_network(data, settings.seed, fold)  # standardized, and pretrained if it is
+        optimizer = optimizer_of(network, settings)
         state = stage.files[0].parent / "state.safetensors"
         identity = stage.run.identity("train", fold)
-        checkpoint = Checkpoint(state, network, data, identity)
+        checkpoint = Checkpoint(state, network, optimizer, data, identity)
         tracker = stage.begin(cache.fingerprint)
 
         label = f"train: {settings.results} fold {fold}"
         lines = Lines(label, total_steps(data), "step")
         less = input_of(settings).takes_less
         with memory_errors(f"a step of {settings.model}", less, device):
-            for row in train(network, data, fold, checkpoint, lines.at):
+            for row in train(network, optimizer, data, fold, checkpoint, lines.at):
                 tracker.log(epoch_point(row))  # those before a kill too, which it may have lost
                 metric = f"validation_{settings.metric}"
                 names = {"loss": "loss", settings.metric: metric}
@@ -66,6 +67,7 @@ def main(stage: Stage) -> None:
 
 def train(
     network: nn.Module,
+    optimizer: torch.optim.Optimizer,
     data: Fold,
     fold: int,
     checkpoint: Checkpoint,
@@ -74,18 +76,17 @@ def train(
     """Train to the end, yielding a row of numbers an epoch, those of earlier runs first.
 
     Everything random is drawn from (seed, fold, epoch), so that a run that is killed and resumed
-    ends with the same bits. A run whose loss is no longer finite stops: nothing after that can be
-    of use (the paper drops such a fold by its validation score).
+    ends with the same bits. A run whose loss is no longer finite stops after that epoch: nothing
+    later can be of use (the paper drops such a fold by its validation score).
 
     Args:
-        network: standardized, with fresh weights, or those of the checkpoint.
+        network, optimizer: as they are new, or as the checkpoint left them.
         data: graphs to draw from; what its methods do for a model is in lib/models/<model>/.
         fold: its number.
-        checkpoint: optimizer, history and validations.
+        checkpoint: history and validations, and what a killed run goes on from.
         after_step: gets the number of steps that are done.
     """
-    settings, optimizer = data.settings, checkpoint.optimizer
-    device = next(network.parameters()).device
+    settings, device = data.settings, next(network.parameters()).device
     steps_per_epoch, steps = data.steps(), total_steps(data)
     epochs = passes_of(settings, steps_per_epoch)  # 17.5: the last epoch is half a pass
     last = math.ceil(steps / steps_per_epoch if steps else epochs)
@@ -100,8 +101,8 @@ def train(
         first = epoch * steps_per_epoch
         for step, group in zip(range(first, steps), data.groups(generator), strict=False):
             batch = data.draw(group, generator, first / steps).to(device)
-            scores = data.forward(network, batch)  # (b,): lower is faster
-            loss = data.loss(scores, batch)
+            scores = data.forward(network, batch)  # (b,) or (members, b): lower is faster
+            loss = data.loss(scores, batch)  # of a model's members, the sum of theirs
 
             rate = learning_rate(
                 step, steps, settings.learning_rate, settings.warmup, settings.schedule
@@ -127,14 +128,14 @@ def train(
         trained = time.perf_counter()
         row["configurations_per_second"] = configurations / (trained - started)
         if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == last:
-            row |= checkpoint.add_validation(row["epoch"], data.validate(network.eval()))
+            row |= checkpoint.keep_if_best(row["epoch"], data.validate(network.eval()))
         row["validation_seconds"] = time.perf_counter() - trained
         row["seconds"] = time.perf_counter() - started
         checkpoint.add(row)
         yield row
         if not math.isfinite(row.get("loss", 0.0)):
             checkpoint.validations["last"] = {}  # it may be an earlier epoch's
-            return
+            break
         checkpoint.save_if_due()
     checkpoint.validate_whole()
 

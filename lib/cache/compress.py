@@ -1,4 +1,4 @@
-"""From a raw layout graph to a cached one: pruned, padded, de-duplicated, compressed."""
+"""Steps from a raw layout graph to a cached one; 01_preprocess.py has their order."""
 
 from __future__ import annotations
 
@@ -11,51 +11,11 @@ import numpy as np
 
 from lib.cache.codec import build_dictionary, deduplicate
 from lib.cache.graph import CachedGraph
-from lib.cache.prune import pruned
-from lib.files.errors import DataError
 from lib.tpugraphs.npz import LayoutGraph
 from lib.tpugraphs.padding import pad_with_minus_one
 
 Resolve = Callable[[CachedGraph], dict[str, Any]]
 ROWS = 1 << 12  # configurations compared at a time
-
-
-def compress(
-    raw: LayoutGraph,
-    split: str,
-    hops: int | str,
-    chunks: Iterable[np.ndarray] | None = None,
-    path: Path | str | None = None,
-    resolve: Resolve | None = None,
-) -> CachedGraph:
-    """Prune, pad, de-duplicate and compress one graph (sections 2.2.1 to 2.2.4).
-
-    Args:
-        raw, split: the graph, and the split that it is in.
-        hops: see :func:`lib.cache.prune.kept_nodes`.
-        chunks: its configurations (r, k, 18), if they are not in ``raw``.
-        path: its file, to name in an error instead of the graph.
-        resolve: from the whole graph to what its configurations make a compiler do, which is
-            worked out before nodes are left out.
-
-    Raises:
-        DataError: if the graph has no configurations, or one of them is impossible.
-        AssertionError: if the configurations could not be recovered exactly (a defect).
-    """
-    check_measured(path or raw.name, raw)
-    chunks = [raw.node_config_feat] if chunks is None else chunks
-    graph = encoded(raw, split, chunks, path or raw.name)  # layouts to codes, 2.2.3
-    graph = deduplicated(graph)  # 2.2.2
-    graph = padded(graph)  # 2.2.4
-    graph = with_effects(graph, resolve)
-    return pruned(graph, hops)  # 2.2.1
-
-
-def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
-    """The graph itself; :class:`DataError` if it has no configurations."""
-    if not len(graph.config_runtime):
-        raise DataError(path, "node_config_feat", "no configurations", "at least one")
-    return graph
 
 
 def encoded(

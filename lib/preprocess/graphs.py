@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
 from lib.files.errors import DataError
-from lib.preprocess.resolving import resolver
 from lib.preprocess.stage import Preprocess, source_sizes
+from lib.runs.stage import stage_script
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
 from lib.tpugraphs.protobuf import read_layout_pb
@@ -25,12 +24,8 @@ CELL_BYTES = 18 * 4  # float32 digits of one (configuration, node) cell in the s
 def read_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
-    """The one graph of a raw file, compressed, and its :func:`source_sizes`; raises DataError if
-    the file is damaged, or a value in it is impossible."""
-    with open_raw(path) as (raw, chunks):
-        resolve = resolver(settings.get("hardware", ""))
-        graph = compress(raw, split, settings["hops"], chunks, path, resolve)
-    yield graph, layout_sizes(raw)
+    """Yield the graph of a raw file as 01_preprocess.py does, which stage 1 itself calls."""
+    yield from stage_script("preprocess").layout_graphs(path, split, settings)
 
 
 def layout_sizes(raw: LayoutGraph) -> dict[str, int]:
@@ -50,13 +45,20 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
     """
     if path.suffix == ".npz":
         with open_layout(path) as (graph, chunks):
-            yield check_measured(path, graph), chunks
+            yield _measured(path, graph), chunks
     else:
         if detect_kind(path) == "hlo":
             actual = "an HLO module without configurations"
             raise DataError(path, "message", actual, "ModuleTuningData; make rank ranks candidates")
-        graph = check_measured(path, read_layout_pb(path))
+        graph = _measured(path, read_layout_pb(path))
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
+
+
+def _measured(path: Path, graph: LayoutGraph) -> LayoutGraph:
+    """Return the graph itself; raises a DataError if it has no configurations."""
+    if not len(graph.config_runtime):
+        raise DataError(path, "node_config_feat", "no configurations", "at least one")
+    return graph
 
 
 PREPROCESS = Preprocess(read_graphs)

@@ -9,9 +9,9 @@
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=torchvision:resnet18 BATCH=1 BUDGET=16))
 endif
-latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=torchvision:resnet18 takes: [BATCH=1] [DEVICE=native] [BUDGET=16] [ARGS=--json]
+latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=torchvision:resnet18 takes: [BATCH=1] [SHAPE=sequence_length=128] [DEVICE=native] [BUDGET=16] [ARGS=--json]
 	@$(RUN) -m lib.programs.latency $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
+		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
 
 $(READY)-calibrate: lib/programs/requirements.txt $(READY)
 	$(INSTALL) -r $<
@@ -25,7 +25,7 @@ calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make search NETWORK=torchvision:resnet18 BUDGET=64))
 endif
-search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=torchvision:resnet18: [BUDGET=64] [DEVICE=native] [THREADS=1]
+search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=torchvision:resnet18: [BUDGET=64] [SHAPE=sequence_length=128] [DEVICE=native] [THREADS=1]
 	$(RUN) -m lib.programs.search $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) \
-		$(call flag,BUDGET,budget) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(ARGS)
+		$(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(ARGS)

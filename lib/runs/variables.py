@@ -30,12 +30,17 @@ ROOT = Path(__file__).resolve().parents[2]
 # letters of any language do not.
 PATH = re.compile(r"(?![-+@])[^\s\x00-\x1f!\"#$%&'()*:;<=>?\[\\\]^`{|}~]+")
 NUMBER, WORD, NAME = re.compile("[1-9][0-9]{0,3}"), re.compile("[\\w.,+-]+", re.A), "[\\w.-]+"
+SIZE = "[\\w.+-]+=[1-9][0-9]{0,5}"  # of a dimension
 CHECKS = {
     PATH: ("OUTPUTS VENV DATA SETTINGS", "a path of letters, digits and _ . / , + - @"),
     NUMBER: ("FOLDS JOBS ROUNDS TRIALS BATCH TOP MEASURE", "a whole number from 1 to 9999"),
     re.compile("1|yes"): ("KEEP_GOING PARTIAL CONFIRM", "1; leave it out for no"),
     re.compile("layouts|programs"): ("KIND", "layouts or programs"),
     re.compile("[0-9]+(,[0-9]+)*"): ("CORES", "numbers of cores, such as 1 or 0,1"),
+    re.compile(f"{SIZE}(,{SIZE})*", re.A): (
+        "SHAPE",
+        "names and sizes, such as sequence_length=128,n=1",
+    ),
     re.compile(NAME, re.A): ("EXPERIMENT", "letters, digits and _ . -"),
 }
 SHELL_WORDS = ("ARGS", "ON", "SUBMISSION", "PYTHON", "SUBMAKE")  # quoted where they have blanks
@@ -194,4 +199,4 @@ def help(out: str) -> str:
 
 if __name__ == "__main__":
     commands: dict[str, Callable[..., str]] = {"check": check, "every": every, "help": help}
-    print(commands[sys.argv[1]](*sys.argv[2:]), flush=True)
+    print(f"{commands[sys.argv[1]](*sys.argv[2:])}\n", end="", flush=True)  # in one piece

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.models.common.build import network_for
-from lib.preprocess.resolving import resolver
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.runs.stage import stage_script
@@ -116,8 +114,9 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
     if isinstance(program.graph, TileKernel):
         graph = CachedKernel.of(program.graph, "test")
     else:
-        resolve = resolver(trained.hardware)
-        graph = compress(program.graph, "test", trained.hops, None, program.path, resolve)
+        chunks, given = [program.graph.node_config_feat], dataclasses.asdict(trained)
+        stage_1 = stage_script("preprocess")
+        graph = stage_1.cached_graph(program.graph, "test", chunks, program.path, given)
 
     def of_fold(network: nn.Module) -> np.ndarray:
         scores = stage_script("infer").permuted_scores(network, graph, trained)

@@ -143,6 +143,8 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
     resolved = Resolved(settings, from_file, flags, data, args.data, place)
     if getattr(args, "show", False):
         print(resolved.text())
+        if place:
+            print(resolved.choice())
         sys.exit()
     return resolved
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import torch
 from torch import Tensor, nn
 
 from lib.files import tensor_file
@@ -21,7 +22,7 @@ from lib.files.schema import expect
 from lib.models.common.build import computed_by
 from lib.ranking.metrics import mean_metrics
 from lib.runs.provenance import versions
-from lib.training.fold import Fold, optimizer_of
+from lib.training.fold import Fold
 
 LAST, BEST, OPTIMIZER, FOLD = "last.", "best.", "optimizer.", "fold."  # names of tensors begin so
 PROGRESS = {"epochs": int, "validations": {"best": dict, "last": dict}, "history": [dict]}
@@ -34,7 +35,7 @@ class Checkpoint:
 
     Args:
         file: to save to and resume from; it need not exist.
-        network: to train.
+        network, optimizer: to train, and what does.
         data: the fold's graphs, and the model's settings.
         identity: fingerprint of the data, settings and code of the training. A file of another
             one is ignored, and so is one that something else has computed, such as another version
@@ -50,9 +51,16 @@ class Checkpoint:
         resumed_at: epochs that earlier runs have done.
     """
 
-    def __init__(self, file: Path, network: nn.Module, data: Fold, identity: str):
+    def __init__(
+        self,
+        file: Path,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: Fold,
+        identity: str,
+    ):
         self.file, self.network, self.data, self.settings = file, network, data, data.settings
-        self.optimizer = optimizer_of(network, data.settings)
+        self.optimizer = optimizer
         self.epochs, self.resumed_at = 0, 0
         self.history: list[dict[str, float]] = []
         self.validations: dict[str, dict[str, Any]] = {"best": {}, "last": {}}
@@ -71,7 +79,7 @@ class Checkpoint:
         frame = pl.DataFrame(self.history, infer_schema_length=None)
         return frame.select("epoch", *sorted(set(frame.columns) - {"epoch"}))
 
-    def add_validation(
+    def keep_if_best(
         self, epoch: float, graphs: Mapping[str, dict[str, float]]
     ) -> dict[str, float]:
         """Keep a validation, and the weights if it is the best so far.

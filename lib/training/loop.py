@@ -13,7 +13,7 @@ from torch import nn
 
 from lib.runs.stage import stage_script
 from lib.training.checkpoint import Checkpoint
-from lib.training.fold import Fold, new_network
+from lib.training.fold import Fold, new_network, optimizer_of
 
 
 class Training:
@@ -29,9 +29,10 @@ class Training:
     def __init__(self, data: Fold, fold: int, file: Path, identity: str):
         self.network: nn.Module = new_network(data, data.settings.seed, fold)
         self.data, self.fold = data, fold
-        self.checkpoint = Checkpoint(file, self.network, data, identity)
+        self.optimizer = optimizer_of(self.network, data.settings)
+        self.checkpoint = Checkpoint(file, self.network, self.optimizer, data, identity)
 
     def run(self) -> Iterator[dict[str, float]]:
         """Train to the end, yielding a row of numbers an epoch."""
         loop = stage_script("train").train
-        yield from loop(self.network, self.data, self.fold, self.checkpoint)
+        yield from loop(self.network, self.optimizer, self.data, self.fold, self.checkpoint)

@@ -3,7 +3,7 @@
 Each case copies a small tree of data and outputs, damages a file of it or a command line, runs one
 of the commands that read it, and judges how that ended. Prints a line for each case that ended
 worse than with one line, and a table at the end. Exit code 1 if there was one. ``--case N`` runs
-one case again. Networks and tuning databases want ``--tvm .venv-collect-programs/bin/python``.
+one case again. Networks want ``--tvm .venv-collect-programs/bin/python``.
 """
 
 from __future__ import annotations
@@ -83,17 +83,13 @@ COMMANDS = {
         ("programs/*.jsonl", "programs/*.pb"),
     ),
     **{
-        f"network {name}": Command(
-            f"-m lib.collect.tvm.whole networks/{name} network.npz {how}",
-            (f"networks/{name}", *(("networks/tuned/*",) if "tuned" in how else ())),
+        f"network{end}": Command(
+            f"-m lib.collect.tvm.whole networks/net{end} network.npz --schedules 1",
+            (f"networks/net{end}",),
             ("network.npz",),
             tvm=True,
         )
-        for name, how in (
-            ("net.onnx", "--schedules 1"),
-            ("net.pt2", "--schedules 1"),
-            ("own.pt2", "--database networks/tuned"),
-        )
+        for end in (".onnx", ".pt2")
     },
 }
 
@@ -136,7 +132,7 @@ def build(world: Path, tvm: Path | None) -> None:
 
     Args:
         world: its folder.
-        tvm: Python that writes networks and a tuning database, if any.
+        tvm: Python that writes networks, if any.
 
     Raises:
         RuntimeError: if a command does not succeed on undamaged files.

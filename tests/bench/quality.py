@@ -41,7 +41,7 @@ from lib.settings import Settings, settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.training.checkpoint import Checkpoint
-from lib.training.fold import load_fold, new_network
+from lib.training.fold import load_fold, new_network, optimizer_of
 from lib.training.split import of_other_collections
 from tests.bench.quality_tables import differences, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
@@ -124,8 +124,9 @@ def _trained(
     graphs = _shared(data, variant.share, settings.seed, fold)
     network = variant.change(new_network(graphs, settings.seed, fold))
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Checkpoint(Path(folder) / "state.safetensors", network, graphs, "bench")
-        for _ in stage_script("train").train(network, graphs, fold, checkpoint):
+        file, optimizer = Path(folder) / "state.safetensors", optimizer_of(network, settings)
+        checkpoint = Checkpoint(file, network, optimizer, graphs, "bench")
+        for _ in stage_script("train").train(network, optimizer, graphs, fold, checkpoint):
             pass
     network.eval()
     for collection, own in every.items():

@@ -35,7 +35,6 @@ import numpy as np
 import polars as pl
 import torch
 
-from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.files.artifacts import atomic_file
 from lib.files.named import named
@@ -51,6 +50,7 @@ from lib.tpugraphs.npz import read_layout
 from lib.training.fold import Fold
 from lib.training.loop import Training
 from lib.training.split import LabelledGraph
+from tests.graphs import compress
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 GRAPHS = {

@@ -1,4 +1,4 @@
-"""The README's table of results, from the metrics that `make all` left in outputs/.
+"""The README's results, from the metrics that `make all` left in outputs/.
 
 .venv/bin/python -m tests.bench.results [outputs]
 """
@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lib.files.artifacts import read_json
+from lib.ranking.folds import family
 from lib.ranking.metrics import BEST_SPEEDUP, SPEEDUP
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 
@@ -42,6 +45,22 @@ def rows(outputs: Path) -> list[list[str]]:
     return found
 
 
+def test_by_family(outputs: Path) -> str:
+    """Return a sentence: test tau of ``tgraph-plus``, of graphs whose family is among those that
+    were learned from, and of the others."""
+    parts = []
+    for collection in LAYOUT_COLLECTIONS:
+        metrics = _metrics(outputs / collection)
+        known = {family(name) for name in metrics.get("validation", {}).get("graphs", {})}
+        taus: dict[bool, list[float]] = {True: [], False: []}
+        for name, row in metrics.get("test", {}).get("graphs", {}).items():
+            taus[family(name) in known].append(row["tau"])
+        if all(taus.values()):
+            seen, new = (f"{np.mean(own):.3f} of {len(own)}" for own in taus.values())
+            parts.append(f"{seen} and {new} (`{collection}`)")
+    return f"Test tau of families that were learned from, and of others: {', '.join(parts)}."
+
+
 def _metrics(folder: Path) -> dict[str, Any]:
     path = folder / "metrics.json"
     return read_json(path) if path.exists() else {}
@@ -54,6 +73,7 @@ def main() -> None:
     head = ["collection", *of_validation, *of_test, SPEEDUP.heading, BEST_SPEEDUP.heading]
     for cells in (head, ["---", *["--:"] * (len(head) - 1)], *rows(outputs)):
         print("| " + " | ".join(cells) + " |")
+    print(f"\n{test_by_family(outputs)}")
 
 
 if __name__ == "__main__":

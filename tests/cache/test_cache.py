@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.cache.compress import compress
 from lib.cache.format import LAYOUT
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
@@ -15,6 +14,7 @@ from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
 from lib.files.errors import DataError, UserError
 from tests.builders import cached_graph
+from tests.graphs import compress
 from tests.kernels import cached_kernel
 from tests.synthetic import layout_graph
 

@@ -7,7 +7,6 @@ from math import log
 import numpy as np
 import pytest
 
-from lib.cache.compress import compress
 from lib.compiler.graph import TensorGraph
 from lib.compiler.tpu import ConfiguredNodes
 from lib.ranking.baseline import padded_work
@@ -16,6 +15,7 @@ from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.npz import read_layout
 from tests.compiler.builders import Builder
 from tests.compiler.test_operands import OFFICIAL
+from tests.graphs import compress
 
 FEATURES_MINOR, BATCH_MINOR = (3, 0), (0, 3)
 PLAIN = (3, 2, 1, 0)

@@ -4,6 +4,7 @@ import pytest
 
 from lib.files import progress
 from lib.files.progress import LOGGED, Lines
+from tests.stages import REPOSITORY
 
 
 @pytest.fixture
@@ -55,3 +56,8 @@ def wait_for(capsys):
         while expected not in told:
             told += capsys.readouterr().out
         yield expected
+
+
+def test_no_command_has_a_bar_which_is_silent_in_a_log():
+    bars = [path for path in (REPOSITORY / "lib").rglob("*.py") if "tqdm" in path.read_text()]
+    assert not bars

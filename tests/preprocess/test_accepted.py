@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.cache.compress import compress
 from lib.files.errors import DataError
 from lib.models.prices.inputs import ProductsGraph
 from lib.models.segments.inputs import SegmentedGraph, segments_batch
@@ -20,6 +19,7 @@ from lib.tpugraphs.checks import RANGES
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
+from tests.graphs import compress
 from tests.stages import REPOSITORY
 from tests.synthetic import layout_graph
 

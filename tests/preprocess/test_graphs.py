@@ -13,12 +13,12 @@ from lib.cache.codec import decode_layouts
 from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
 from lib.preprocess.collection import raw_files, write_cache
-from lib.preprocess.graphs import compress
 from lib.preprocess.summary import summary_table
 from lib.settings import root_of
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one
 from tests.builders import COLLECTION
+from tests.graphs import compress
 from tests.synthetic import layout_graph, write_collection
 
 FOLDER = Path("layout/xla/default")

@@ -16,10 +16,11 @@ from lib.cache.codec import build_dictionary, decode_layouts
 from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
-from lib.preprocess.graphs import compress, open_raw
+from lib.preprocess.graphs import open_raw
 from lib.tpugraphs import archive, npz
 from lib.tpugraphs.npz import write_layout
 from tests.bench.rawfiles import write_raw
+from tests.graphs import compress
 from tests.stages import REPOSITORY, environment
 from tests.synthetic import layout_graph
 from tests.tpugraphs.builders import chain, layout_run, members, npy, rezip, tuning

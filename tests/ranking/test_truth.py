@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.cache.compress import compress
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import DataError
 from lib.ranking.truth import CachedLabels, RawLabels, Truth
 from lib.tpugraphs.npz import LayoutGraph, write_layout, write_tile
 from lib.tpugraphs.roots import DataRoot
+from tests.graphs import compress
 from tests.kernels import cached_kernel, tile_kernel
 from tests.synthetic import layout_graph
 

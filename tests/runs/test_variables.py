@@ -27,6 +27,7 @@ NUMBERS = ("FOLDS", "JOBS", "ROUNDS", "TRIALS", "BATCH", "TOP", "MEASURE")
         ("CORES", (",", "0,", "0,,1", "0 1", "-1", "x")),
         *((name, ("no", "0")) for name in ("KEEP_GOING", "PARTIAL", "CONFIRM")),
         ("KIND", ("x",)),
+        ("SHAPE", ("n", "n=0", "n=x", "n=1,", "a b=1", "n=1;m=2", "=1")),
         ("ON", ("srun; a", "srun 'x", "srun | a", "srun (a)", "a > b", "srun \\a")),
         ("ARGS", ("--a 'b", '"', "--a; touch a", "`touch a`", "--a #", "--a \\", "> a")),
         ("SUBMISSION", ("it's.csv", "a.csv; touch a")),
@@ -52,6 +53,7 @@ def test_values_that_cannot_be(name, values):
         "SEED=-1",
         "MODEL=tgraph-plus",
         "EXPERIMENT=short.1",
+        "SHAPE=sequence_length=128,past+1=129",
     ],
 )
 def test_values_that_can(given):

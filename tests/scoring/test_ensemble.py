@@ -9,13 +9,13 @@ import pytest
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds, places_of
 from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
 from lib.scoring.evaluation import ceilings, evaluate, ordered, summary_table
+from tests.graphs import compress
 from tests.synthetic import layout_graph
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
@@ -26,6 +25,7 @@ from lib.tpugraphs.schema_pb2 import TuningData
 from lib.tpugraphs.tiles import bounds_of, with_bounds
 from tests import kernels
 from tests.builders import COLLECTION, tiny_settings
+from tests.graphs import compress
 from tests.synthetic import layout_graph
 from tests.tpugraphs.builders import chain, computation, instruction, module, tile_run, tuning
 

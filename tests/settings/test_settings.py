@@ -300,7 +300,7 @@ def test_show_prints_every_setting(capsys):
     assert shown["channels"] == ("8",)
     assert shown["learning-rate"] == ("0.002",)
     assert shown["members"] == ("2",)
-    assert len(shown) == len(dataclasses.fields(TGraphPlusSettings)) + 1  # head
+    assert len(shown) == len(dataclasses.fields(TGraphPlusSettings)) + 2  # head, and why
 
 
 @pytest.mark.parametrize("kind", TRAINED)

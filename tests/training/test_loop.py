@@ -150,7 +150,7 @@ def test_what_something_else_computed_is_not_resumed(data, tmp_path, changed, mo
     elif changed == "products":
         one = made.network.precision == torch.float32
         made.network.precision = torch.bfloat16 if one else torch.float32
-    found = Checkpoint(tmp_path / "state", made.network, made.data, "a")
+    found = Checkpoint(tmp_path / "state", made.network, made.optimizer, made.data, "a")
     assert found.resumed_at == (1 if changed == "nothing" else 0)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,15 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
 
 @dataclass
 class Talk:
-    """Messages to the process with the predictor, and its answers; most are of one task."""
+    """Messages to the process with the predictor, and its answers; most are of one task.
+
+    ``reason`` says why the process has ended, if that is known here.
+    """
 
     reading: BinaryIO
     writing: BinaryIO
     task: str = ""
+    reason: Callable[[], str] = str
 
     def tell(
         self, kind: str, metadata: dict[str, Any], arrays: dict[str, np.ndarray]
@@ -83,7 +87,7 @@ class Talk:
             send(self.writing, {"kind": kind, "task": self.task, **metadata}, arrays)
             if answer := receive(self.reading):
                 return answer[1]
-        raise UserError("the process with the predictor has ended")
+        raise UserError(f"the process with the predictor has ended. {self.reason()}".strip())
 
 
 def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
@@ -109,10 +113,16 @@ def trained(
     command = [str(python), "-m", "lib.programs.search.answers", "--device", device]
     for name, value in {"outputs": outputs.resolve(), **settings}.items():
         command += [f"--{name}", str(value)]
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        child = subprocess.Popen(command, cwd=ROOT, **pipes)
-        if receive(child.stdout) is None:
-            errors.seek(0)
-            raise UserError(last_words(child.wait(), errors.read()))
-    return PredictorModel(Talk(child.stdout, child.stdin))
+    errors = tempfile.TemporaryFile("w+", errors="replace")  # open as long as the process is asked
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+    child = subprocess.Popen(command, cwd=ROOT, **pipes)
+
+    def reason() -> str:
+        """Return the last words of the process, which has ended."""
+        code = child.wait()
+        errors.seek(0)
+        return last_words(code, errors.read())
+
+    if receive(child.stdout) is None:
+        raise UserError(reason())
+    return PredictorModel(Talk(child.stdout, child.stdin, reason=reason))

@@ -67,6 +67,15 @@ class Walked:
         self.tree = from_nodes([tuple(node) for node in self.nodes])
         self.arguments = {hash(parameter) for parameter in function.params}
 
+    @property
+    def computes(self) -> bool:
+        """Whether it stores something else than constants, and copies of what it has stored."""
+        values = [store[2].value for _, store in self.last.values()]
+        return any(
+            type(value).__name__ != "TensorLoad" or hash(value.source) in self.arguments
+            for value in values
+        )
+
     def statement(self, row: int) -> Statement:
         """Return the statement of a row of features, with its accesses to buffers."""
         shared = {k: len(loops) for k, loops in self.shared.items() if k not in self.arguments}

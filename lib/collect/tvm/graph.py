@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.tvm.compiler import alone, hash_of
-from lib.collect.tvm.features import Walked, features
+from lib.collect.tvm.features import Walked
 from lib.collect.tvm.importing import Imported
 from lib.files.errors import UserError
 
@@ -118,8 +118,9 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
 
 
 def only_constants(graph: Graph) -> set[int]:
-    """Return the tasks that store nothing but constants: TVM has no features of those."""
-    return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
+    """Return the tasks that store nothing but constants, and copies of those: where a schedule
+    leaves the copies out, TVM has no features of them."""
+    return {k for k, task in enumerate(graph.tasks) if not Walked(task).computes}
 
 
 def _traffic(

@@ -29,6 +29,7 @@ from lib.collect.tvm.reasons import one_line_of
 from lib.collect.tvm.sources import Source, from_torch
 from lib.files.errors import UserError
 
+INDICES = ("bool", "int8", "uint8", "int32", "int64")  # types of indices and masks
 PREPARED = "main_transform_params"  # the function that prepares weights once
 
 
@@ -96,6 +97,7 @@ def imported(network: Network, deployed: bool = False) -> Imported:
             source = from_torch(network.name, module, inputs, deployed)
             if isinstance(module, ExportedProgram):  # which reading it has changed
                 module, _ = network.build()
+        check_types(network.name, source.module)
         with one_line_of(network.name, "TVM cannot compile or run it"):
             whole = fused(source.module, deployed)
             values, results, seen = run(source, whole)
@@ -104,6 +106,29 @@ def imported(network: Network, deployed: bool = False) -> Imported:
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
     alone = relax.transform.DeadCodeElimination(["main"])(IRModule(functions))
     return Imported(network.name, alone, values, source.expected, seen, (module, inputs))
+
+
+def check_types(name: str, module: IRModule) -> None:
+    """Check that a network computes in float32, apart from indices, masks and single numbers.
+
+    Raises:
+        UserError: it has another tensor; names its type and shape, and the operator.
+    """
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    for binding in bindings:
+        operator = getattr(getattr(binding.value, "op", None), "name", "").removeprefix("relax.")
+        product = operator == "matmul" or operator.startswith("nn.conv")
+        for value in (binding.var, *(binding.value.args if product else ())):
+            for tensor in getattr(value.ty, "fields", [value.ty]):  # a tuple has several
+                if not isinstance(tensor, relax.TensorType):
+                    continue
+                sizes = tensor.shape.values if isinstance(tensor.shape, relax.ShapeExpr) else ()
+                shape = [str(getattr(size, "value", size)) for size in sizes]
+                kind = str(tensor.dtype)
+                good = kind == "float32" or (kind in INDICES and not product)
+                if not good and {*shape} - {"1"}:
+                    found = f"{operator} has a tensor of {kind}, {' x '.join(shape)}"
+                    raise UserError(f"{name}: {found}: programs are of float32; add .float()")
 
 
 def fused(module: IRModule, deployed: bool = False) -> IRModule:

@@ -64,16 +64,19 @@ class Network:
     build: Callable[[], Built]
 
 
-def named(name: str, batch: int | None) -> Network:
+def named(name: str, batch: int | None, shape: str = "") -> Network:
     """Return the network that a name means.
 
     Args:
         name: as the module's text has it.
         batch: examples at a time; ``None`` for 1, or for what a file says.
+        shape: free dimensions of an ONNX file, such as ``sequence_length=128,batch_size=1``.
 
     Raises:
         UserError: there is no such network; the line says which name is the nearest.
     """
+    if shape and Path(name).suffix != ".onnx":
+        raise UserError(f"SHAPE={shape}: is for ONNX files; {name} has its example inputs")
     library, colon, short = name.partition(":")
     if colon and library in LIBRARIES:
         names, build = LIBRARIES[library]
@@ -86,7 +89,7 @@ def named(name: str, batch: int | None) -> Network:
         path, function = name, ""
     if not (colon or Path(path).suffix or Path(path).is_file()):
         raise _unknown(name, name, LIBRARIES)
-    return Network(name, _of_file(Path(path), function, batch))
+    return Network(name, _of_file(Path(path), function, batch, shape))
 
 
 def _unknown(name: str, short: str, libraries: Iterable[str]) -> UserError:
@@ -175,14 +178,14 @@ LIBRARIES: dict[str, tuple[Callable[[], list[str]], Callable[[str, int], Built]]
 }
 
 
-def _of_file(path: Path, function: str, batch: int | None) -> Callable[[], Built]:
+def _of_file(path: Path, function: str, batch: int | None, shape: str) -> Callable[[], Built]:
     """Return what builds the network of a file."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; {KINDS}")
     if path.suffix == ".onnx" and not function:
         from lib.collect.tvm.onnx_files import read
 
-        return lambda: read(path, batch)
+        return lambda: read(path, batch, shape)
     if path.suffix == ".pt2" and not function:
         return lambda: read_exported(path, batch)
     if path.suffix != ".py":

@@ -19,12 +19,15 @@ from lib.files.errors import DataError, UserError
 OPSET, IR = 17, 8
 
 
-def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, ...]]:
+def read(
+    path: Path, batch: int | None, shape: str = ""
+) -> tuple[ModelProto, tuple[np.ndarray, ...]]:
     """Return the network of a file, and example inputs: normal numbers, and 1 for integers.
 
     Args:
         path: the file.
         batch: what a first dimension without a size stands for; 1 if ``None``.
+        shape: names and sizes of other dimensions, ``sequence_length=128,past+1=129``.
 
     Raises:
         UserError: it is no ONNX file, or an input has no size, or the size of another batch.
@@ -37,16 +40,17 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
     for output in model.graph.output:
         if output.name in shapes:
             raise UserError(f"{path}: result {output.name} is a shape, which nothing computes")
+    sizes = _sizes(path, model, batch, shape)
     generator = np.random.default_rng(0)
     inputs = []
     for tensor in model.graph.input:
         if not tensor.type.HasField("tensor_type"):
             raise DataError(path, tensor.name, tensor.type.WhichOneof("value"), "a tensor")
-        shape = _shape(path, tensor, batch)
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.type.tensor_type.elem_type)
         if dtype.kind == "f" and dtype != np.float32:
             raise DataError(path, tensor.name, dtype, "float32, all that can be predicted")
-        drawn = generator.standard_normal(shape) if dtype.kind == "f" else np.ones(shape)
+        size = sizes[tensor.name]
+        drawn = generator.standard_normal(size) if dtype.kind == "f" else np.ones(size)
         inputs.append(drawn.astype(dtype))
     return model, tuple(inputs)
 
@@ -88,17 +92,28 @@ def _node(operator: str, inputs: Sequence[str], output: str) -> NodeProto:
     return onnx.helper.make_node(operator, list(inputs), [output], name=output)
 
 
-def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
-    """Return the sizes of an input."""
-    sizes = []
-    for number, dimension in enumerate(tensor.type.tensor_type.shape.dim):
-        size = dimension.dim_value or (batch or 1 if number == 0 else 0)
-        if size < 1:
-            name = dimension.dim_param or "no name"
-            raise DataError(path, tensor.name, f"dimension {number} without a size ({name})", "one")
-        if number == 0 and batch is not None and size != batch:
-            raise DataError(path, tensor.name, f"a batch of {size}", f"{batch}, or BATCH={size}")
-        sizes.append(size)
+def _sizes(path: Path, model: ModelProto, batch: int | None, shape: str) -> dict[str, list[int]]:
+    """Return the sizes of each input; ``shape`` has those of free dimensions."""
+    try:
+        given = {name: int(size) for name, size in (x.split("=") for x in shape.split(",") if x)}
+    except ValueError:
+        raise UserError(f"SHAPE={shape}: must be names and sizes, such as n=128,m=1") from None
+    sizes: dict[str, list[int]] = {tensor.name: [] for tensor in model.graph.input}
+    free: dict[str, int] = {}  # free dimensions, and their sizes; 0 for those that have none
+    for tensor in model.graph.input:
+        for number, dimension in enumerate(tensor.type.tensor_type.shape.dim):
+            size = dimension.dim_value
+            if not size:
+                name = dimension.dim_param.replace(" ", "") or f"{tensor.name}.{number}"
+                size = free[name] = given.get(name, 0 if number else batch or 1)
+            elif number == 0 and batch not in (None, size):
+                expected = f"{batch}, or BATCH={size}"
+                raise DataError(path, tensor.name, f"a batch of {size}", expected)
+            sizes[tensor.name].append(size)
+    if given.keys() - free.keys() or 0 in free.values():
+        found = f"{shape or 'no size'} for {', '.join(free) or 'no free dimension'}"
+        example = ",".join(f"{name}={size or 128}" for name, size in free.items())
+        raise DataError(path, "SHAPE", found, f"SHAPE={example}" if free else "none")
     return sizes
 
 
@@ -108,8 +123,6 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
     Raises:
         UserError: TVM cannot read it; says which operator, and why.
     """
-    from onnx.reference import ReferenceEvaluator
-
     relax_of = _frontend()
 
     def steps() -> Source:
@@ -118,7 +131,7 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         every = [output for node in model.graph.node for output in node.output if output]
         longer.graph.ClearField("output")
         longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in every)
-        results = dict(zip(every, ReferenceEvaluator(longer).run(None, feeds), strict=True))
+        results = dict(zip(every, results_of(longer, feeds), strict=True))
         floats = [o for o in every if getattr(results[o], "dtype", None) == np.float32]
         longer.graph.ClearField("output")
         longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in floats)
@@ -131,7 +144,7 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         types = {key: str(array.dtype) for key, array in feeds.items()}
         module = relax_of(model, shapes, types, keep_params_in_input=True)
     with one_line_of(name, "ONNX's reference cannot run it"):
-        expected = ReferenceEvaluator(model).run(None, feeds)
+        expected = results_of(model, feeds)
     return Source(
         original="ONNX's reference",
         module=module,
@@ -141,6 +154,13 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         names=tuple(_place(makers.get(output.name)) for output in model.graph.output),
         steps=steps,
     )
+
+
+def results_of(model: ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Return what ONNX's reference computes."""
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model).run(None, inputs)
 
 
 def _frontend() -> Callable[..., Any]:

@@ -15,6 +15,7 @@ import torch
 from lib.files.errors import UserError, in_one_line
 
 MOST_WORDS = 300  # letters of somebody else's message
+NO_TENSOR = re.compile(r"Found <class '.*?(\w+)'> in output")  # as caches of transformers
 UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
 
 
@@ -50,6 +51,9 @@ def _reason(error: BaseException) -> str:
         return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
     if missing := UNSUPPORTED.search(message):
         return f"it has no operator {missing[1]}"
+    if found := NO_TENSOR.search(message):
+        how = "return tensors alone, which transformers does with config.use_cache = False"
+        return f"one of its results is a {found[1]}: {how}"
     nodes = [frame.f_locals.get("node") for frame in frames]
     steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
     return ": ".join([*steps[-1:], message[:MOST_WORDS]])

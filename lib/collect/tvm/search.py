@@ -193,7 +193,7 @@ def main() -> None:
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
     talk = Talk(reading, writing, "")
-    network = imported(named(args.network, args.batch), deployed=True)
+    network = imported(named(args.network, args.batch, args.shape), deployed=True)
     jobs = jobs_of(network)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
@@ -233,6 +233,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("--batch", type=int, help="examples at a time")
+    parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     devices = (*compiler.MCPU, NATIVE)
     parser.add_argument("--device", default=NATIVE, choices=devices)

@@ -18,6 +18,7 @@ from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError
 
 if TYPE_CHECKING:
+    from tvm import relax
     from tvm.ir import IRModule
 
 # Operators that TVM is given whole, because the programs of data/programs-cpu were found that way:
@@ -124,6 +125,7 @@ def from_torch(
         for operator in WHOLE & table.keys():
             table.pop(operator)
         table.update(torch._decomp.get_decompositions([_aten.grid_sampler_2d]))
+        table[_aten.cumsum.default] = _cumulative_sum
         if deployed:
             rewrite(exported)
         exported = exported.run_decompositions(table)
@@ -132,6 +134,24 @@ def from_torch(
                 tensor, axis, index = node.args
                 node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
     return _exported(name, exported, module, inputs)
+
+
+def _cumulative_sum(
+    x: torch.Tensor, axis: int, *, dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """Return cumulative sums, as sums over all that is not behind: TVM has no program for them."""
+    dtype = dtype or (x.dtype if x.is_floating_point() else torch.int64)
+    x = x.movedim(axis, -1).to(dtype)  # (..., n)
+    number = torch.arange(x.shape[-1])
+    before = number[:, None] >= number  # (n, n)
+    return torch.where(before, x[..., None, :], 0).sum(-1).movedim(-1, axis)
+
+
+def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return a layer normalization, which TVM by itself cannot read without a weight or bias."""
+    defaults = (None, None, 1e-5)[len(node.args) - 2 :]
+    x, shape, weight, bias, epsilon, *_ = (*importer.retrieve_args(node), *defaults)
+    return importer._layer_norm_impl(x, weight, bias, epsilon, shape)
 
 
 def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
@@ -147,7 +167,10 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         raise UserError(f"{name}: one of its results is None: return tensors alone")
     with one_line_of(name, "TVM cannot read it"):
         program = from_exported_program(
-            exported, keep_params_as_input=True, run_ep_decomposition=False
+            exported,
+            keep_params_as_input=True,
+            custom_convert_map={"layer_norm.default": _layer_norm},
+            run_ep_decomposition=False,
         )
     return Source(
         original="torch",

@@ -95,6 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("network", help="its name, as NETWORK= of make takes it")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
+    parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     parser.add_argument("--schedules", type=int, help="random schedules of each task")
     searched = "as many schedules of each task as a search would measure of it first"
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
@@ -113,7 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
         value = getattr(args, name)
         if value is not None and not 1 <= value <= limit:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
-    network, drawn = named(args.network, args.batch), drawing(args)
+    network, drawn = named(args.network, args.batch, args.shape), drawing(args)
     kept = args.file.with_name(f"{args.file.name}.drawn")  # of a run that was killed
     if args.predictor:
         identity = {"tvm": tvm.__version__, **{name: str(v) for name, v in vars(args).items()}}

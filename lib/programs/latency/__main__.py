@@ -39,7 +39,7 @@ from lib.programs.latency.predictor import (
 )
 from lib.programs.messages import file_name
 
-PASSED = ("batch", "schedules", "seed")  # flags for the half that has TVM
+PASSED = ("batch", "shape", "schedules", "seed")  # flags for the half that has TVM
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
     device = predictor.device(args.device)
     name = f"{file_name(args.network)}.b{args.batch}"
+    name += f".{file_name(args.shape)}" * bool(args.shape)
     kind = ".random" * bool(args.schedules)
     path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")
     line.add_argument("device", help="native, an instruction set or a device's whole name")
+    line.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     predictor_flags(line)
     budget = "of a search: the fastest of so many of its programs runs, as predicted"
     line.add_argument("--budget", type=int, default=BUDGET, help=budget)

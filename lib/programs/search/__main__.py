@@ -57,7 +57,7 @@ from lib.programs.search.scorer import Scorer
 from lib.runs.code import ROOT
 from lib.settings import Settings
 
-PASSED = (*("batch", "budget", "device", "threads", "seed", "cost_model", "limit"),)
+PASSED = ("batch", "shape", "budget", "device", "threads", "seed", "cost_model", "limit")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -70,6 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     predict = predictor(args, settings) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.network) + ("" if args.batch is None else f".b{args.batch}")
+    name += f".{file_name(args.shape)}" * bool(args.shape)
     threads = "" if args.threads == 1 else f".{args.threads}t"
     folder = args.outputs / settings.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -213,6 +214,7 @@ def parser() -> argparse.ArgumentParser:
     network = "a name, file.py:function, file.onnx or file.pt2"
     line.add_argument("--network", required=True, help=network)
     line.add_argument("--batch", type=int, help="examples at a time")
+    line.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     line.add_argument("--device", default=NATIVE, help="this processor, or an instruction set")
     line.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     line.add_argument(

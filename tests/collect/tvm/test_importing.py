@@ -110,6 +110,32 @@ def test_what_does_not_work_is_one_line_with_operator_and_reason(network, said):
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
+class Mixed(nn.Module):
+    """Computes in another type than its weights and inputs have."""
+
+    def __init__(self, kind: torch.dtype):
+        super().__init__()
+        self.kind, self.weight = kind, nn.Parameter(torch.randn(8, 6))
+
+    def forward(self, x):
+        return (x.to(self.kind) @ self.weight.to(self.kind)).float()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (torch.float16, "x: astype has a tensor of float16, 2 x 5 x 8: programs are of float32"),
+        (torch.bfloat16, "x: astype has a tensor of bfloat16, 2 x 5 x 8: programs are of float32"),
+        (torch.float64, "x: astype has a tensor of float64, 2 x 5 x 8: programs are of float32"),
+        (torch.int64, "x: matmul has a tensor of int64, 10 x 8: programs are of float32"),
+    ],
+)
+def test_types_that_nothing_was_learned_of_are_refused(kind, said):
+    with pytest.raises(UserError) as error:
+        imported(Network("x", lambda: (Mixed(kind), tokens())), deployed=True)
+    assert str(error.value) == f"{said}; add .float()"
+
+
 def perceptron(path, batch, operator: str = "Relu", inputs=("h",), opset: int = 18):
     """An ONNX file of a product and another operator; its weights are inputs as well."""
     helper = onnx.helper
@@ -165,6 +191,28 @@ def test_an_onnx_file_that_tvm_computes_otherwise_is_refused(tmp_path, monkeypat
     monkeypatch.setattr(importing, "run", wrong)
     with pytest.raises(UserError, match="TVM computes Relu otherwise than ONNX's reference"):
         imported(named(path, None))
+
+
+FREE = """<ir_version: 8, opset_import: ["": 17]>
+free (float[batch_size, length] x, int64[batch_size, 1] index) => (float[batch_size, 1] y) {
+    y = GatherElements <axis = 1> (x, index)
+}"""
+
+
+def test_free_dimensions_of_an_onnx_file_are_given_by_name(tmp_path):
+    path = tmp_path / "free.onnx"
+    onnx.save(onnx.parser.parse_model(FREE), path)
+    for shape, batch, size in (("length=7,batch_size=3", 1, (3, 7)), ("length=7", 2, (2, 7))):
+        assert imported(named(str(path), batch, shape)).values[0].shape == size
+    for shape, said in (
+        ("", "no size for batch_size, length, expected SHAPE=batch_size=1,length=128"),
+        ("width=7", "width=7 for batch_size, length, expected SHAPE=batch_size=1,length=128"),
+        ("length=7,width=7", "length=7,width=7 for batch_size, length, expected SHAPE=batch_size"),
+        ("length", "SHAPE=length: must be names and sizes, such as n=128,m=1"),
+    ):
+        with pytest.raises(UserError) as error:
+            named(str(path), None, shape).build()
+        assert said in str(error.value)
 
 
 @pytest.mark.parametrize(

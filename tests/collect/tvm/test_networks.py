@@ -92,6 +92,13 @@ def test_what_is_no_network_is_told(mine, name, batch, said):
     assert len(str(error.value).splitlines()) == 1
 
 
+def test_a_shape_is_for_onnx_files_alone(mine):
+    with pytest.raises(
+        UserError, match=r"SHAPE=n=1: is for ONNX files; .*mine\.py:network has its"
+    ):
+        named(f"{mine}:network", 1, "n=1")
+
+
 @pytest.fixture
 def exported(tmp_path):
     """A network for two examples at a time, as torch writes it."""

@@ -17,12 +17,14 @@ from tvm.s_tir import meta_schedule
 from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.extract import extract
+from lib.collect.tvm.features import features
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import named
+from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.plan import network_path
 from lib.collect.tvm.whole import main
 from lib.files.artifacts import read_json
+from tests.collect.tvm.test_importing import NETWORKS
 
 BRANCHES = """
 import torch
@@ -182,6 +184,14 @@ class Steps(torch.nn.Module):
 def network():
     return Steps(), (torch.randn(2, 3, 8),)
 """
+
+
+def test_copies_of_zeros_are_no_work():
+    """As the states of an LSTM, which schedules make without a copy, and without features then."""
+    graph = graph_of(imported(Network("lstm", NETWORKS["LSTM"]), deployed=True))
+    (zeros,) = only_constants(graph)
+    tables = features([drawn.mod for drawn in Sampler(graph.tasks[zeros], 0).draw(4)])
+    assert not all(len(table) for table in tables)
 
 
 def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.cache.compress import compress
 from lib.compiler.cpu.resolved import effects_of
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.npz import read_layout
+from tests.graphs import compress
 
 # Layout copies, operations off their layout, operations that a library repeats, and occurrences;
 # sums of sizes and of features.

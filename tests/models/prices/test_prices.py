@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.models.common.build import network_for
 from lib.models.prices.inputs import INPUT, ProductsGraph
@@ -22,6 +21,7 @@ from lib.training.fold import new_network
 from lib.training.split import LabelledGraph
 from tests.compiler.builders import Builder
 from tests.compiler.test_operands import OFFICIAL
+from tests.graphs import compress
 from tests.tpu import PROGRAM
 
 SETTINGS = PricesSettings("layout-xla-default")

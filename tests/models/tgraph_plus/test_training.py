@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.files import progress
 from lib.models.common.build import network_for
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.runs.identity import Run, outputs_of
@@ -30,7 +31,8 @@ def new(cache: Cache, settings: TGraphPlusSettings) -> nn.Module:
     return new_network(load_fold(cache, 0, settings), 0, 0)
 
 
-def test_pretraining_is_on_what_copies_cost(cache):
+def test_pretraining_is_on_what_copies_cost(cache, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LOGGED", 0.01)
     fold = load_fold(cache, 0, SETTINGS)
     measured = fold.measured
     torch.manual_seed(0)
@@ -44,6 +46,7 @@ def test_pretraining_is_on_what_copies_cost(cache):
             costs = network.alone(network.effects(measured.features, copies))
         errors.append([(each - measured.costs).std().item() for each in costs])
         fold.pretrain(network)
+    assert " pretraining: " in capsys.readouterr().out
     assert len(errors[0]) == SETTINGS.members
     assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
 
