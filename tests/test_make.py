@@ -133,7 +133,11 @@ def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
     [
         ("train", {"ARGS": """--device 'b  c'"""}, ["--device", "b  c"]),
         ("train", {"ARGS": """--device="it's" """}, ["--device=it's"]),
-        ("compare", {"A": "it's `x`", "B": 'a;"b" #%'}, ["--", "it's `x`", 'a;"b" #%']),
+        (
+            "compare",
+            {"A": "it's `x`", "B": 'a;"b" #%', "ARGS": "--all"},
+            ["--all", "--", "it's `x`", 'a;"b" #%'],
+        ),
         ("rank", {"PROGRAM": "it's;touch y\\ `touch y`"}, ["--", "it's;touch y\\ `touch y`"]),
         (
             "rank",
