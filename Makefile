@@ -160,10 +160,16 @@ status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and wh
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)
-compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y
-	@$(RUN) -m lib.report.compare -- $(call quoted,$(value A)) $(call quoted,$(value B))
+compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
+	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
+# (W&B ends with 1 if it has no key. Of what it has uploaded it leaves a mark, whatever it ends with.)
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
-	@WANDB_DIR=$(OUTPUTS) $(RUN) -m wandb sync --yes
+	@failed=; for run in $(OUTPUTS)/wandb/offline-run-*/; do \
+		[ -d $$run ] && ! ls $$run*.synced >/dev/null 2>&1 || continue; \
+		WANDB_DIR=$(OUTPUTS) WANDB_X_GRAPHQL_RETRY_MAX=2 timeout 100 $(RUN) -m wandb sync --yes $$run; \
+		[ $$? != 1 ] || exit 1; \
+		ls $$run*.synced >/dev/null 2>&1 || failed="$$failed $$run"; \
+	done; [ -z "$$failed" ] || { echo >&2 "error: not uploaded, or not within 100 s:$$failed"; exit 1; }
 
 tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLECTION and MODEL train best: [TRIALS=200] [FOLDS=1]
 	$(RUN) -m lib.tune $(TO) $(TRAIN_FLAGS) $(call flag,FOLDS,folds) $(call flag,TRIALS,trials) \

@@ -133,7 +133,11 @@ def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
     [
         ("train", {"ARGS": """--device 'b  c'"""}, ["--device", "b  c"]),
         ("train", {"ARGS": """--device="it's" """}, ["--device=it's"]),
-        ("compare", {"A": "it's `x`", "B": 'a;"b" #%'}, ["--", "it's `x`", 'a;"b" #%']),
+        (
+            "compare",
+            {"A": "it's `x`", "B": 'a;"b" #%', "ARGS": "--all"},
+            ["--all", "--", "it's `x`", 'a;"b" #%'],
+        ),
         ("rank", {"PROGRAM": "it's;touch y\\ `touch y`"}, ["--", "it's;touch y\\ `touch y`"]),
         (
             "rank",
@@ -340,13 +344,15 @@ def test_everything_is_a_make_for_each_collection_that_has_data(repository):
     assert "done: none; failed: none" in told(repository, "everything", DATA="none").stdout
 
 
-def test_clean_wants_a_word_for_weights(repository):
+def test_clean_lists_what_goes_and_wants_a_word_for_weights(repository):
     assert told(repository, "all", OUTPUTS="out").returncode == 0
     assert told(repository, "all", OUTPUTS="out", MODEL="tgraph").returncode == 0
     folder = repository / "out" / COLLECTION
     (folder / "fold_0" / "last.safetensors").touch()
     done = told(repository, "clean", OUTPUTS="out")
     assert done.returncode == 2 and folder.exists()
-    assert "has trained weights; make clean CONFIRM=1 deletes them" in done.stderr
+    assert "has trained weights of 1 folds (" in done.stderr and "CONFIRM=1" in done.stderr
+    assert re.search(rf"out/{COLLECTION}/cache: .* read by {COLLECTION}@tgraph", done.stdout)
     assert told(repository, "clean", OUTPUTS="out", CONFIRM=1).returncode == 0
     assert not folder.exists() and (repository / "out" / f"{COLLECTION}@tgraph").exists()
+    assert "nothing there" in told(repository, "clean", OUTPUTS="out").stdout

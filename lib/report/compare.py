@@ -12,9 +12,11 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.terminal import paint, table
 from lib.ranking.metrics import BEST_SPEEDUP
 from lib.report.experiment import Experiment, read_experiment
+from lib.report.figures import shortened
 from lib.report.statistics import in_words, paired
 
 COMPARED = ("test", "validation")
+NAME = 44  # characters of a graph's name
 
 
 def main() -> None:
@@ -22,8 +24,9 @@ def main() -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
+    parser.add_argument("--all", action="store_true", help="every graph as well")
     args = parser.parse_args()
-    print(comparison(*read_two(args.first, args.second)))
+    print(comparison(*read_two(args.first, args.second), every_graph=args.all))
 
 
 def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
@@ -49,14 +52,16 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
     return a, b
 
 
-def comparison(first: Experiment, second: Experiment) -> str:
+def comparison(first: Experiment, second: Experiment, every_graph: bool = False) -> str:
     """Return what there is to say of two experiments, A and B, as text for a terminal: the verdict
-    first."""
+    first, and the graphs, if each is wanted, last."""
     key = first.kind.main.key
     sections = [s for s in COMPARED if _in_common(first, second, s, key)]
     verdicts = [_verdict(first, second, section) for section in sections]
     blocks = ["\n".join([*verdicts, *_reservations(first, second)])]
-    return "\n\n".join([*blocks, _means(first, second, sections), _settings(first, second)])
+    blocks += [_means(first, second, sections), _settings(first, second)]
+    blocks += [_graphs(first, second, section) for section in sections if every_graph]
+    return "\n\n".join(blocks)
 
 
 def _verdict(first: Experiment, second: Experiment, section: str) -> str:
@@ -75,14 +80,20 @@ def _verdict(first: Experiment, second: Experiment, section: str) -> str:
 
 def _reservations(first: Experiment, second: Experiment) -> list[str]:
     """Return what a reader should know to weigh the verdict."""
-    said = [f"the error is over {first.kind.item}s; what another seed changes is not in it"]
+    seeds = " and ".join(str(side.metadata.get("seed", "-")) for side in (first, second))
+    said = [
+        f"one seed each ({seeds}): the error is over {first.kind.item}s; what another seed "
+        "changes is not in it"
+    ]
     if first.collection != second.collection:
         said += ["different collections: graphs of one name have other configurations in each"]
     elif first.data != second.data:
         said += ["different data: only graphs of the same name and split are compared"]
-    a, b = (", ".join(map(str, sorted(side.blended))) or "-" for side in (first, second))
-    if a != b:
-        said += [f"other folds are blended: {a} in A, {b} in B"]
+    for word in ("blended", "measured"):
+        folds = (sorted(getattr(side, word)) for side in (first, second))
+        a, b = (", ".join(map(str, some)) or "-" for some in folds)
+        if a != b:
+            said += [f"other folds are {word}: {a} in A, {b} in B"]
     return [paint(f"note: {text}", "yellow") for text in said]
 
 
@@ -114,6 +125,20 @@ def _settings(first: Experiment, second: Experiment) -> str:
         if a.get(key) != b.get(key)
     ]
     return table(rows, ["settings that differ", "A", "B"]) if rows else "The settings are the same."
+
+
+def _graphs(first: Experiment, second: Experiment, section: str) -> str:
+    """Return a row for each graph, where B gains most first."""
+    main = first.kind.main
+    a, b = (side.values(section, main.key) for side in (first, second))
+    sign = 1 if main.higher_is_better else -1
+    gains = {name: sign * (b[name] - a[name]) for name in a.keys() & b.keys()}
+    rows = []
+    for name in sorted(gains, key=lambda name: (-gains[name], name)):
+        better = "B" if gains[name] > 1e-12 else "A" if gains[name] < -1e-12 else "="
+        values = main.text(a[name]), main.text(b[name]), main.text(b[name] - a[name], True)
+        rows.append([shortened(name, NAME), *values, better])
+    return table(rows, [f"{section}: {main.name}", "A", "B", "B − A", "better"])
 
 
 def _in_common(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,10 @@ def publish(experiment: Experiment, stage: Stage, files: Sequence[Path]) -> None
         tracker.summarize({f"{section}/{key}": value for key, value in means.items()})
     folds = experiment.metrics.get("folds", {}).get(f"validation_{metric}", {})
     tracker.summarize({f"validation_{metric}/fold_{fold}": value for fold, value in folds.items()})
+    if values := list(map(float, folds.values())):  # W&B itself compares no runs of a group
+        spread = statistics.stdev(values) if values[1:] else None
+        over = {"mean": statistics.fmean(values), "deviation": spread, "folds": len(values)}
+        tracker.summarize({f"validation_{metric}/{name}": one for name, one in over.items()})
     tracker.summarize({"folds_blended": experiment.blended})
     tracker.table("graphs", graphs(experiment))
     tracker.page("report", experiment.folder / "report.html")

@@ -13,7 +13,7 @@ import torch
 from lib.files.errors import UserError
 
 OVERHEAD = 1 << 28  # of the process besides tensors, which may be allocated on top of the limit
-CACHED = re.compile(r"^inactive_file (\d+)$", re.MULTILINE)
+CACHED = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 REFUSALS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "out of memory")
 
 
@@ -76,15 +76,19 @@ def free_memory() -> int:
 
 
 def _free_in_groups(root: Path = Path("/")) -> Iterator[int]:
-    """Yield what the control groups of this process leave free."""
-    groups = dict(line.split(":", 2)[1:] for line in _read(root / "proc/self/cgroup").splitlines())
-    top = root / "sys/fs/cgroup"
-    group = top / groups.get("", "/").strip("/")
-    for folder in {top, group, *(one for one in group.parents if one.is_relative_to(top))}:
-        limit, used = (_read(folder / f"memory.{name}").strip() for name in ("max", "current"))
-        cached = CACHED.search(_read(folder / "memory.stat"))
-        if limit.isdecimal() and used.isdecimal():
-            yield max(1, int(limit) - int(used) + (int(cached[1]) if cached else 0))
+    """Yield what the control groups of this process leave free, of version 1 and of version 2."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        names = ("limit_in_bytes", "usage_in_bytes") if controllers else ("max", "current")
+        group = top / path.strip("/")
+        for folder in {top, group, *(one for one in group.parents if one.is_relative_to(top))}:
+            limit, used = (_read(folder / f"memory.{name}").strip() for name in names)
+            cached = CACHED.search(_read(folder / "memory.stat"))
+            if limit.isdecimal() and used.isdecimal():
+                yield max(1, int(limit) - int(used) + (int(cached[1]) if cached else 0))
 
 
 def _read(path: Path) -> str:

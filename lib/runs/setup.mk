@@ -59,7 +59,5 @@ lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUFF)
 	$(RUN) -m mypy
 
-clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; CONFIRM=1 if weights were trained
-	$(if $(CONFIRM),,$(if $(wildcard $(OUT)/fold_*/*.safetensors),@echo >&2 \
-		'error: $(OUT): has trained weights; make clean CONFIRM=1 deletes them'; exit 2))
-	rm -rf -- $(OUT)
+clean:  ## list and delete the results of COLLECTION, MODEL and EXPERIMENT; CONFIRM=1 if weights were trained
+	@$(ASK).clean $(OUT) $(if $(CONFIRM),--confirm)

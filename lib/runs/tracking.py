@@ -2,7 +2,7 @@
 
 W&B decides how runs are kept: by its own settings (``wandb offline``, ``WANDB_MODE``), else online
 if it finds a key or token, else offline. Whatever goes wrong here is one warning, and the stage
-goes on.
+goes on; its run is kept offline if the server does not answer, or refuses the key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 PROJECT = "tgraph"
 TIME = "time"  # a section of seconds and the like, which are kept and not drawn
 INIT_SECONDS = 10  # how long a server that does not answer may keep a stage from starting
+MODES = ("online", "offline", "disabled", "shared", "dryrun", "run")  # that WANDB_MODE can have
 # Of `wandb agent`, which hands one run's identity to whatever it starts: stages have runs each.
 OF_A_SWEEP = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
@@ -74,7 +76,11 @@ class Tracker:
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
-        if os.environ.get("WANDB_MODE") != "disabled":
+        mode = os.environ.get("WANDB_MODE")
+        if mode and mode not in MODES:
+            expected = "must be online, offline or disabled"
+            print(f"warning: WANDB_MODE={mode}: {expected}; W&B is off", file=sys.stderr)
+        elif mode != "disabled":
             self._attempt(self._start, begins=True)
         return self
 
@@ -116,13 +122,28 @@ class Tracker:
         # user's home, which may be full or read-only.
         for name, part in {"DATA": "staging", "CACHE": "cache"}.items():
             os.environ.setdefault(f"WANDB_{name}_DIR", str((folder / "wandb" / part).resolve()))
+        if sweep := os.environ.get("WANDB_SWEEP_ID"):
+            self.arguments["tags"].append(f"sweep-{sweep}")
         for name in OF_A_SWEEP:
             os.environ.pop(name, None)
+        mode, why = mode_of_runs()
+        if mode == "offline" and self.announces:
+            print(f"W&B: offline, {why}; `make wandb-sync` uploads the runs in {folder}/wandb")
+        try:
+            self.run = self._init(mode)
+        except Exception as error:
+            if mode != "online":
+                raise
+            self.run = self._init_otherwise(error)
+        self.run.define_metric("epoch", hidden=True)
+        for section in ("train", "validation", TIME):
+            self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
+        for name, best in self.bests.items():
+            self.run.define_metric(name, step_metric="epoch", summary=best)
+
+    def _init(self, mode: str) -> wandb.Run:
         import wandb  # late: it takes a second, and nothing when tracking is off
 
-        mode = mode_of_runs()
-        if mode == "offline" and self.announces:
-            print(f"W&B: offline; `make wandb-sync` uploads the runs in {folder}/wandb")
         quiet = wandb.Settings(
             silent=True,
             console="off",
@@ -131,12 +152,21 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        self.run = wandb.init(mode=mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
-        self.run.define_metric("epoch", hidden=True)
-        for section in ("train", "validation", TIME):
-            self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
-        for name, best in self.bests.items():
-            self.run.define_metric(name, step_metric="epoch", summary=best)
+        return wandb.init(mode=mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
+
+    def _init_otherwise(self, error: Exception) -> wandb.Run:
+        """Begin the run under another id if its own was deleted; else keep it on disk."""
+        import wandb
+
+        wandb.teardown()  # or the run's id would be in use
+        if "previously created and deleted" in str(error):
+            self.arguments["id"] += f"-{secrets.token_hex(2)}"
+            return self._init("online")
+        refused = re.search(r"\b40[13]\b|permission denied|unauthori[sz]ed", str(error), re.I)
+        what = "does not accept the key" if refused else "does not answer"
+        kept = f"the run is kept in {self.arguments['dir']}/wandb for `make wandb-sync`"
+        print(f"warning: W&B {what}, {kept}: {_first_line(error)}", file=sys.stderr)
+        return self._init("offline")
 
     def _attempt(self, action: Callable[[], object], begins: bool = False) -> None:
         if self.run is None and not begins:
@@ -145,8 +175,12 @@ class Tracker:
             action()
         except Exception as error:
             self.run = None
-            said = (str(error).splitlines() or [type(error).__name__])[0]
-            print(f"warning: W&B is off for the rest of this stage: {said}", file=sys.stderr)
+            warning = f"warning: W&B is off for the rest of this stage: {_first_line(error)}"
+            print(warning, file=sys.stderr)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def wandb_page(path: Path) -> wandb.Html:
@@ -198,9 +232,9 @@ def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
     return point
 
 
-def mode_of_runs() -> str:
-    """Return how W&B keeps runs: as its settings say, or else online if it finds a key or token
-    for its server, wherever it looks for one."""
+def mode_of_runs() -> tuple[str, str]:
+    """Return how W&B keeps runs, and why: as its settings say, or else online if it finds a key
+    or token for its server, wherever it looks for one."""
     import wandb  # late: it takes a second
     from wandb.sdk.lib import wbauth
 
@@ -208,7 +242,8 @@ def mode_of_runs() -> str:
         del os.environ["WANDB_MODE"]  # which W&B refuses
     settings = wandb.setup().settings
     if settings.mode != "online" or "WANDB_MODE" in os.environ:
-        return settings.mode
+        return settings.mode, "as W&B's settings say"
     find, host = wbauth.authenticate_session, settings.base_url
-    key = find(host=host, source="tgraph", prompt=False, update_session=False)
-    return "offline" if key is None else "online"
+    if find(host=host, source="tgraph", prompt=False, update_session=False) is not None:
+        return "online", "W&B has a key"
+    return "offline", f"no key for {host} (`wandb login` saves one)"

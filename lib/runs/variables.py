@@ -125,20 +125,30 @@ def targets_of() -> Iterator[tuple[str, str]]:
                 yield found[1], found[2]
 
 
-def cores(group: Path | None = None) -> int:
+def cores(group: Path | None = None, legacy: Path | None = None) -> int:
     """Return how many cores this process may use: by affinity, and by quotas of control groups.
 
     Args:
-        group: the innermost that this process is in.
+        group: the innermost group of version 2 that this process is in.
+        legacy: likewise of version 1.
     """
     groups = dict(line.split(":", 2)[1:] for line in _read("/proc/self/cgroup").splitlines())
-    group = group or Path("/sys/fs/cgroup", groups.get("", "/")[1:])
+    here = Path("/sys/fs/cgroup")
+    group = group or here / groups.get("", "/")[1:]
+    own = next((path for names, path in groups.items() if "cpu" in names.split(",")), "/")
+    legacy = legacy or here / "cpu" / own[1:]
     shares = [len(os.sched_getaffinity(0))]
     for folder in (group, *group.parents):
-        quota, _, period = _read(folder / "cpu.max").strip().partition(" ")
-        if quota.isdigit() and period.isdigit():
-            shares.append(math.ceil(int(quota) / int(period)))
-    return min(shares)
+        shares.append(_share(*_read(folder / "cpu.max").split()[:2]))
+    for folder in (legacy, *legacy.parents):
+        quota = (_read(folder / f"cpu.cfs_{what}_us").strip() for what in ("quota", "period"))
+        shares.append(_share(*quota))
+    return min(share for share in shares if share)
+
+
+def _share(quota: str = "max", period: str = "") -> int:
+    """Cores of a quota, rounded up; 0 if there is none."""
+    return math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else 0
 
 
 def _read(path: Path | str) -> str:

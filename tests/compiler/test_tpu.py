@@ -68,10 +68,11 @@ def test_the_baseline_pads_outputs_of_products_and_nothing_else():
 def test_hardware_decides_which_baseline_is_shown():
     made, nodes = products()
     rest = [[(), (), ()], [(), (), ()]]
-    graph = made.graph(nodes, [[[(), (), ()], *rest], [[(), BATCH_MINOR, ()], *rest]])
+    moves, stays = BATCH_MINOR, PLAIN  # an input's layout, whose padding nobody counts
+    graph = made.graph(nodes, [[[(), moves, ()], *rest], [[(), stays, ()], *rest]])
     kinds = [measures_of("layout-xla-default", hardware) for hardware in ("cpu", "tpu")]
-    found = [kind.references(np.array([1, 2]), graph)["baseline_tau"] for kind in kinds]
-    assert found == [1.0, 0.0]  # an input that moves, whose padding nobody counts
+    found = [kind.references(np.array([2, 1]), graph)["baseline_tau"] for kind in kinds]
+    assert found == [1.0, -1.0]  # of equal scores the first comes first
     assert kinds[0].baseline.explained != kinds[1].baseline.explained
     assert measures_of("tile-xla", "tpu") is measures_of("tile-xla")
 

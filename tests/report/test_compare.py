@@ -20,11 +20,11 @@ def rows(*gains: float) -> dict[str, dict[str, float]]:
     return {name: graph_row(0.3 + gain) for name, gain in zip(NAMES, gains, strict=True)}
 
 
-def compared(first, second) -> str:
-    return comparison(*read_two(first, second)).replace("\N{NO-BREAK SPACE}", " ")
+def compared(first, second, every_graph: bool = False) -> str:
+    return comparison(*read_two(first, second), every_graph).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_verdict_comes_first(tmp_path):
+def test_the_verdict_comes_first_and_graphs_where_all_are_wanted(tmp_path):
     one = write_outputs(tmp_path / "a", rows(*[0] * 8))
     gains = (0.1, 0.12, 0.1, 0.09, 0.1, 0.11, 0.1, -0.01)
     other = write_outputs(tmp_path / "b", rows(*gains), learning_rate=0.01)
@@ -36,7 +36,10 @@ def test_the_verdict_comes_first(tmp_path):
     )
     lines = [line.split() for line in text.splitlines()]
     assert ["learning_rate", "0.005", "0.01"] in lines
-    assert "\x1b[" not in text
+    assert "graph_1" not in text and "\x1b[" not in text
+    lines = [line.split() for line in compared(one, other, every_graph=True).splitlines()]
+    assert ["graph_1", "0.300", "0.420", "+0.120", "B"] in lines
+    assert ["graph_7", "0.300", "0.290", "−0.010", "A"] in lines
 
 
 def test_speed_ups_are_compared_and_a_property_of_the_data_is_not(tmp_path):
@@ -65,13 +68,15 @@ def test_itself(tmp_path):
     assert "over 1 graph: +0.000\n" in text and "nan" not in text
 
 
-def test_other_folds_are_said(tmp_path):
-    one = write_outputs(tmp_path / "a", rows(*[0] * 8))
-    other = write_outputs(tmp_path / "b", rows(*[0] * 8), folds=3)
+def test_other_folds_and_a_single_seed_are_said(tmp_path):
+    one = write_outputs(tmp_path / "a", rows(*[0] * 8), seed=0)
+    other = write_outputs(tmp_path / "b", rows(*[0] * 8), folds=3, seed=4)
     metrics = read_json(other / "metrics.json")
     metrics["folds"] = {"blended": [2, 0], "validation_tau": {"0": 0.5, "2": 0.4}}
     write_json(other / "metrics.json", metrics)
     text = compared(one, other)
+    assert "note: one seed each (0 and 4): the error is over graphs; what another seed" in text
+    assert "note: other folds are measured: 0, 1 in A, 0, 2 in B" in text
     assert "note: other folds are blended: 0, 1 in A, 0, 2 in B" in text
     assert "other folds" not in compared(one, one)
 

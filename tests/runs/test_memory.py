@@ -9,14 +9,27 @@ from lib.runs.memory import _free_in_groups, free_memory
 GIGABYTE = 10**9
 
 
-@pytest.mark.parametrize(("line", "folder"), [("/app", "app"), ("/app/job", "app"), ("/", "")])
-def test_control_groups_bound_it(tmp_path, line, folder):
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "used"),
+    [
+        ("0::/app", "sys/fs/cgroup/app", "memory.max", "memory.current"),
+        ("0::/app/job", "sys/fs/cgroup/app", "memory.max", "memory.current"),
+        ("0::/", "sys/fs/cgroup", "memory.max", "memory.current"),
+        (
+            "5:cpu,memory:/app",
+            "sys/fs/cgroup/memory/app",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+        ),
+    ],
+)
+def test_control_groups_of_both_versions_bound_it(tmp_path, line, folder, limit, used):
     (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(f"12:cpuset:/\n0::{line}\n")
-    group = tmp_path / "sys/fs/cgroup" / folder
+    (tmp_path / "proc/self/cgroup").write_text(f"12:cpuset:/\n{line}\n")
+    group = tmp_path / folder
     group.mkdir(parents=True)
-    (group / "memory.max").write_text(f"{3 * GIGABYTE}\n")
-    (group / "memory.current").write_text(f"{2 * GIGABYTE}\n")
+    (group / limit).write_text(f"{3 * GIGABYTE}\n")
+    (group / used).write_text(f"{2 * GIGABYTE}\n")
     (group / "memory.stat").write_text(f"anon 1\ninactive_file {GIGABYTE // 2}\n")
     assert list(_free_in_groups(tmp_path)) == [3 * GIGABYTE // 2]
 

@@ -44,18 +44,21 @@ class FakeRun:
 def wandb(monkeypatch):
     """A stand-in for wandb; set ``fake.run`` to what init gives, or to an exception."""
     fake = types.ModuleType("wandb")
-    fake.run, fake.given = FakeRun(), []
+    fake.run, fake.given, fake.refusals = FakeRun(), [], []
 
     def init(**keywords):
         fake.given.append(keywords)
         if isinstance(fake.run, Exception):
             raise fake.run
+        if keywords["mode"] == "online" and fake.refusals:
+            raise OSError(fake.refusals.pop())
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
+    fake.teardown = lambda: None
     fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setattr(tracking, "mode_of_runs", lambda: "offline")
+    monkeypatch.setattr(tracking, "mode_of_runs", lambda: (os.environ["WANDB_MODE"], "a reason"))
     for name in ("DATA", "CACHE"):
         monkeypatch.setenv(f"WANDB_{name}_DIR", "elsewhere")
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -101,14 +104,48 @@ def test_a_broken_wandb_is_one_warning(wandb, tmp_path, capsys, broken):
 
 def test_offline_runs_are_announced_by_who_announces(wandb, tmp_path, capsys):
     use(tmp_path, announces=True)
-    line = f"W&B: offline; `make wandb-sync` uploads the runs in {tmp_path}/wandb\n"
+    line = f"W&B: offline, a reason; `make wandb-sync` uploads the runs in {tmp_path}/wandb\n"
     assert capsys.readouterr().out == line
 
 
-def test_a_sweeps_agent_gives_no_identity(wandb, tmp_path, monkeypatch):
+def test_a_mode_that_there_is_not_is_one_warning(wandb, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_MODE", "onlin")
+    use(tmp_path)
+    assert not wandb.given
+    line = "warning: WANDB_MODE=onlin: must be online, offline or disabled; W&B is off\n"
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    ("says", "what"),
+    [("no route\nmore", "does not answer"), ("HTTP 401: no", "does not accept the key")],
+)
+def test_a_run_that_is_refused_is_kept_and_one_warning(
+    wandb, tmp_path, monkeypatch, capsys, says, what
+):
+    wandb.refusals = [says]
+    monkeypatch.setenv("WANDB_MODE", "online")
+    use(tmp_path)
+    assert [given["mode"] for given in wandb.given] == ["online", "offline"]
+    assert wandb.run.calls[-1][0] == "finish"
+    kept = f"the run is kept in {tmp_path}/wandb for `make wandb-sync`: {says.splitlines()[0]}"
+    assert capsys.readouterr().err == f"warning: W&B {what}, {kept}\n"
+
+
+def test_a_run_that_was_deleted_begins_under_another_id(wandb, tmp_path, monkeypatch, capsys):
+    wandb.refusals = ["run x was previously created and deleted; try a new run name"]
+    monkeypatch.setenv("WANDB_MODE", "online")
+    use(tmp_path)
+    first, second = wandb.given
+    assert second["mode"] == "online" and second["id"] != first["id"]
+    assert second["id"].startswith(first["id"]) and capsys.readouterr().err == ""
+
+
+def test_a_sweeps_agent_gives_a_tag_and_no_identity(wandb, tmp_path, monkeypatch):
     for name in tracking.OF_A_SWEEP:
         monkeypatch.setenv(name, "s1")
     use(tmp_path)
+    assert wandb.given[0]["tags"] == ["data-012345", "sweep-s1"]
     assert not set(tracking.OF_A_SWEEP) & os.environ.keys()
 
 
@@ -197,7 +234,7 @@ def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
         path = tmp_path / ".netrc"
         path.write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
         path.chmod(0o600)
-    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs())"
+    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs()[0])"
     given = {"WANDB_MODE": "", "NETRC": str(tmp_path / ".netrc"), **variables}
     done = run_program(tmp_path, program, **given)
     assert (done.stdout, done.returncode) == (f"{mode}\n", 0), done.stderr
@@ -236,5 +273,7 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     variables = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     done = run_program(tmp_path, program, WANDB_MODE="online", **variables)
     assert done.returncode == 0
-    assert done.stderr.count("warning: W&B is off for the rest of this stage: ") == 1
+    assert done.stderr.count("warning: W&B does not answer, the run is kept in ") == 1
     assert "Traceback" not in done.stderr
+    (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
+    assert list(path.parent.glob("files/media/table/graphs_*.json"))

@@ -102,15 +102,20 @@ def test_programs_are_measured_on_one_core():
 
 
 def test_cores_are_those_that_may_be_used(tmp_path):
-    """Fewer if a control group has a quota, or one around it."""
+    """Fewer if a control group has a quota, of either version, or one around it."""
     own = len(os.sched_getaffinity(0))
     inner, none = tmp_path / "a" / "b", tmp_path / "none"
     inner.mkdir(parents=True)
-    assert cores(none) == own
+    assert cores(none, none) == own
     for quotas, count in ((("max", "150000"), 2), (("max", "50000"), 1), (("1000", "max"), 1)):
         for folder, quota in zip((inner, tmp_path), quotas, strict=True):
             (folder / "cpu.max").write_text(f"{quota} 100000\n")
-        assert cores(inner) == min(own, count)
+        assert cores(inner, none) == min(own, count)
+    (inner / "cpu.cfs_quota_us").write_text("-1\n")
+    (tmp_path / "cpu.cfs_quota_us").write_text("40000\n")
+    for folder in (inner, tmp_path):
+        (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert cores(none, inner) == 1
 
 
 def test_collections_that_have_data(tmp_path):
