@@ -79,7 +79,7 @@ def test_what_is_no_such_file(path, content):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-50] if content == "truncated" else content)
-    with pytest.raises(DataError, match=r"table\.parquet: file: .*; again"):
+    with pytest.raises(DataError, match=r"table\.parquet: .*; again"):
         read_parquet(path, COLUMNS, "again")
 
 

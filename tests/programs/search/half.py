@@ -77,6 +77,7 @@ def main() -> None:
     parser.add_argument("network")
     for name in ("batch", "budget", "seed", "threads"):
         parser.add_argument(f"--{name}", type=int)
+    parser.add_argument("--shape")
     for name in ("device", "cost-model"):
         parser.add_argument(f"--{name}")
     args = parser.parse_args(sys.argv[3:])
