@@ -174,6 +174,7 @@ def operators(step: Callable[[], None]) -> float:
 
     (``TGRAPH_NATIVE=0`` counts on a CPU what runs on a GPU.)
     """
+    step()  # the first one makes the optimizer's moments
     count = 0
 
     class Counting(TorchDispatchMode):
