@@ -85,6 +85,11 @@ class OtherDevice(TorchDispatchMode):
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if torch.is_inference_mode_enabled():  # where operators made of others come whole
+            with self:
+                found = op.decompose(*args, **kwargs)
+            if found is not NotImplemented:
+                return found
         tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         others = {id(x.held): x for x in tensors if isinstance(x, OtherTensor)}
         if others and op not in COPIES:

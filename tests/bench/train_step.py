@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
 from lib.models.tgraph.network import TGraph
@@ -39,6 +40,7 @@ from tests.bench.case import SHAPES, Shape, program_graph
 from tests.bench.reference import Reference, dense_batch, load_weights
 
 TOTAL = 1000  # configurations of each graph
+NOTHING = ("empty", "detach", "_unsafe_view", "profiler")  # operators that compute nothing
 CONTESTANTS = ("rival", "rival bf16", "float32", "bfloat16")
 
 
@@ -67,7 +69,10 @@ def main() -> None:
         if device.type == "cpu":
             index = str(SHAPES.index(shape))
             peaks = {name: float(in_own_process(name, index)) for name in CONTESTANTS}
-            row(shape, 1, "peak memory of a step, MB", peaks)
+        else:
+            peaks = {name: peak_on_card(step) for name, step in case.steps().items()}
+        row(shape, 1, "peak memory of a step, MB", peaks)
+        row(shape, 1, "operators of a step", {n: operators(s) for n, s in case.steps().items()})
 
 
 class Case:
@@ -162,6 +167,36 @@ def row(shape: Shape, threads: int, what: str, values: dict[str, float], ratios=
             cell += f" ({values['rival'] / values[name]:.1f}x)"
         cells.append(cell)
     print(f"| {shape} | {threads} | {what} | {' | '.join(cells)} |", flush=True)
+
+
+def operators(step: Callable[[], None]) -> float:
+    """Count a step's operators that compute, each of which is a kernel or some on a GPU.
+
+    (``TGRAPH_NATIVE=0`` counts on a CPU what runs on a GPU.)
+    """
+    step()  # the first one makes the optimizer's moments
+    count = 0
+
+    class Counting(TorchDispatchMode):
+        """Count all but views, and tensors that nothing is written to."""
+
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            nonlocal count
+            count += not (op.is_view or any(name in op.name() for name in NOTHING))
+            return op(*args, **(kwargs or {}))
+
+    with Counting():
+        step()
+    return count
+
+
+def peak_on_card(step: Callable[[], None]) -> float:
+    """Megabytes that a step adds at most to what lies on the card: weights, batch, moments."""
+    step()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    return (torch.cuda.max_memory_allocated() - before) / 1e6
 
 
 def peak_of_step(name: str, shape: Shape) -> float:

@@ -144,7 +144,7 @@ def test_trained_killed_resumed_and_scored(caches, tmp_path, model, request):
 
 
 @pytest.mark.parametrize("model", ["tgraph", "tgraph-plus", "tile"])
-def test_no_step_waits_for_the_device(caches, tmp_path, other, model):
+def test_no_step_waits_for_the_device_and_validation_once_a_graph(caches, tmp_path, other, model):
     data, waits = load_fold(caches[KIND[model]], 0, settings_of(model)), []
     made = Training(data, 0, tmp_path / "state", "a")
     stage_2 = stage_script("train").train(
@@ -154,6 +154,9 @@ def test_no_step_waits_for_the_device(caches, tmp_path, other, model):
     next(stage_2)
     assert waits[-1] == waits[0], other.waits[waits[0] : waits[-1]]
     assert len(waits) > 1
+    before = len(other.waits)
+    data.validate(made.network.eval())  # whose graphs have several batches
+    assert len(other.waits) - before == len(data.valid), other.waits[before:]
 
 
 def test_a_predictor_is_calibrated(tmp_path, other, monkeypatch):

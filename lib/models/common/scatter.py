@@ -30,8 +30,30 @@ def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor
     any.
 
     Neighbours, (e,) int64, are those of node 0, then of node 1, ..., which start at the pointers.
+    They are as :func:`lib.cache.graph.neighbours` has them: who is a node's neighbour has it for
+    one, too, each once and in ascending order.
     """
-    return segment(messages.index_select(0, sources), pointers, "sum")
+    return _NeighbourSum.apply(messages, sources, pointers)
+
+
+class _NeighbourSum(torch.autograd.Function):
+    """:func:`neighbour_sum`; neighbours being mutual, its gradient is summed in the same way.
+
+    In float32 it is the same to the bit as that of torch on the CPU. On a GPU, torch's own is by
+    atomic operations, which come in any order.
+    """
+
+    @staticmethod
+    def forward(ctx, messages, sources, pointers):
+        """The neighbours are all that is kept."""
+        ctx.save_for_backward(sources, pointers)
+        return segment(messages.index_select(0, sources), pointers, "sum")
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """The gradient by the messages; the graph has none."""
+        sources, pointers = ctx.saved_tensors
+        return segment(gradient.index_select(0, sources), pointers, "sum"), None, None
 
 
 def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
@@ -58,7 +80,8 @@ def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
         reduced = empty.scatter_reduce(0, runs, flat, "amax", include_self=False)
     else:
         reduced = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
-        reduced = reduced.masked_fill((pointers.diff() == 0)[:, None], 0)
+        if reduce == "mean":  # which is NaN of an empty run
+            reduced = reduced.masked_fill((pointers.diff() == 0)[:, None], 0)
     return reduced.view(len(pointers) - 1, *values.shape[1:])
 
 
