@@ -8,7 +8,7 @@ import sys
 from tests.attack.__main__ import COMMANDS
 from tests.stages import LONGEST, REPOSITORY, environment
 
-COUNT = 36
+COUNT = 20
 
 
 def test_hostile_files_and_flags_end_in_one_line_at_worst():
