@@ -109,5 +109,5 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
         raise DataError(path, "line 1", repr(first[:60]), HEADER)
     for number, line in enumerate(lines, 2):
         name, _, order = line.strip().partition(",")
-        if name:
+        if name or order:
             yield number, name, order.strip()

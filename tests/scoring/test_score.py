@@ -135,6 +135,7 @@ VALID = f"{LAYOUT.replace('-', ':')}:valid_0.v1.0"
         *((VALID, one) for one in ([*range(19), 20], [0, 0], range(21), [-1, 3], range(4), [])),
         ("layout:abc:default:x", [0]),
         ("x", [0]),
+        ("", [0]),
     ],
 )
 def test_a_bad_row_is_told(tmp_path, data, name, order):
