@@ -135,6 +135,7 @@ def keeping(drawn: Drawn, folder: Path, identity: str) -> Drawn:
     """
 
     def kept(task: IRModule) -> list[Scheduled]:
+        """Return the programs of a task, drawn only if none are kept."""
         path = folder / f"{hash_of(task)}.json"
         with suppress(DataError):
             found = expect(read_json(path), {"identity": str, "traces": [str]}, path)
