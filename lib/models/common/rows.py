@@ -40,6 +40,7 @@ class GraphBatch(OnDevice):
             rows of the other n - k nodes are the first n - k of the table, in node order.
         sources: (e,) int64, neighbours of node 0, then of node 1, ...
         pointers: (n + 1,) int64, where each node's neighbours start in ``sources``.
+        nodes: (r,) int64, the node of each row.
     """
 
     features: Tensor
@@ -49,6 +50,7 @@ class GraphBatch(OnDevice):
     cells: Tensor
     sources: Tensor
     pointers: Tensor
+    nodes: Tensor
 
     @property
     def node_count(self) -> int:
@@ -115,10 +117,18 @@ class RowVectors(nn.Module):
         digits = torch.cat([batch.layout, batch.config], dim=1)  # (r, 24)
         parts = (
             self.standardize(batch.features),  # (r, 134)
-            self.opcode(batch.opcode),  # (r, opcode channels)
-            self.digit(digits).flatten(1),  # (r, 24 * layout channels)
+            _embedded(self.opcode, batch.opcode),  # (r, opcode channels)
+            _embedded(self.digit, digits).flatten(1),  # (r, 24 * layout channels)
         )
         return torch.cat(parts, dim=1)
+
+
+def _embedded(embedding: nn.Embedding, index: Tensor) -> Tensor:
+    """Return rows of an embedding; on a GPU by a product, whose gradient is one too, not a sort."""
+    if not index.is_cuda:
+        return embedding(index)
+    chosen = nn.functional.one_hot(index, embedding.num_embeddings)
+    return chosen.to(embedding.weight.dtype) @ embedding.weight
 
 
 def expand_rows(table: Tensor, batch: GraphBatch) -> Tensor:

@@ -52,6 +52,7 @@ class GraphTensors:
             cells=torch.from_numpy(index.reshape(keys.shape) + fixed),
             sources=self.sources,
             pointers=self.pointers,
+            nodes=node,
         )
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lib import native
-from lib.models.common import fused
+from lib.models.common import blocks_gpu, fused
 from lib.models.common.activation import gelu_dropout
 from lib.models.common.attention import ChannelSelfAttention, ConfigurationCrossAttention
 from lib.models.common.rows import GraphBatch, RowVectors, expand_rows
@@ -88,9 +88,9 @@ class TGraph(GraphStates):
 
     The scores are comparable within one batch of one graph only; lower means faster.
 
-    On the CPU the blocks run in the compiled loops of ``lib.native`` (common/fused.py); elsewhere,
-    in other types than float32, with other widths, or without attention across configurations, on
-    torch alone.
+    The blocks run in the compiled loops of ``lib.native`` on a CPU (common/fused.py), and in
+    kernels of Triton on a GPU (common/blocks_gpu.py); with other widths, without attention across
+    configurations, or where either is not installed, on torch alone.
 
     Args:
         channels: width of the stream (2.3.3).
@@ -100,7 +100,7 @@ class TGraph(GraphStates):
         parts: see :class:`GraphStates`.
 
     Attributes:
-        uses_native: whether the compiled loops may be used.
+        uses_native: whether the compiled loops and kernels may be used.
         compares_configurations: whether scores depend on which of them share a batch.
     """
 
@@ -143,6 +143,8 @@ class TGraph(GraphStates):
         table = self.table(batch)
         if self.runs_native(table):
             x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)
+        elif self.runs_kernels(table):
+            x = blocks_gpu.pooled(self.blocks, table, batch, self.precision)
         else:
             x = self.states(table, batch).mean(dim=0)  # pooled over nodes: (b, c)
         return self.out(x).squeeze(-1)
@@ -171,6 +173,16 @@ class TGraph(GraphStates):
             and len(self.blocks) > 0
             and fused.supported(self.out.in_features, self.blocks[0])
             and native.takes(like)
+        )
+
+    def runs_kernels(self, like: Tensor) -> bool:
+        """Return whether kernels for a GPU do for rows on this tensor's device."""
+        return (
+            self.uses_native
+            and like.is_cuda
+            and len(self.blocks) > 0
+            and blocks_gpu.supported(self.out.in_features, self.blocks[0])
+            and blocks_gpu.available()
         )
 
 

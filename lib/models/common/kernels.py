@@ -1,0 +1,338 @@
+"""Kernels of TGraph's blocks for a GPU, in Triton; :mod:`lib.models.common.blocks_gpu` calls them.
+
+Tensors are (nodes, configurations, channels) in memory, of float32 or bfloat16; all arithmetic
+between loads and stores is in float32. No kernel adds by atomic operations, so that a sum is the
+same each time. ``TRITON_INTERPRET=1`` runs them on a CPU.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+SIZES = ["n", "b", "columns", "fixed"]  # of graphs: no kernel is compiled anew for another one
+
+
+@triton.jit
+def _gelu(x):
+    return 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
+
+
+@triton.jit
+def _gelu_slope(x):
+    normal = 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    return 0.5 * (1 + tl.erf(x * 0.7071067811865476)) + x * normal
+
+
+@triton.jit(do_not_specialize=SIZES)
+def expand(table, cells, out, b, columns, fixed, C: tl.constexpr, BLOCK: tl.constexpr):
+    """Write each cell's row of the table: (r, C) to (n, b, C); a program a node and BLOCK columns.
+
+    The first k nodes have the row that ``cells``, (k, b), names; node i after them has row i - k.
+    ``fixed`` is k.
+    """
+    i = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < columns
+    if i < fixed:
+        row = tl.load(cells + i * b + at // C, mask=inside, other=0)
+    else:
+        row = tl.zeros((BLOCK,), tl.int64) + (i - fixed)
+    value = tl.load(table + row * C + at % C, mask=inside)
+    tl.store(out + i * columns + at, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def expand_backward(
+    gradient, cells, nodes, out, b, fixed, C: tl.constexpr, B: tl.constexpr
+):  # fmt: skip
+    """Add up the gradients of each row's cells: (n, b, C) to (r, C) float32; a program a row."""
+    r = tl.program_id(0).to(tl.int64)
+    i = tl.load(nodes + r)
+    ch = tl.arange(0, C)
+    total = tl.zeros((C,), tl.float32)
+    for start in range(0, b, B):
+        k = start + tl.arange(0, B)
+        has = k < b
+        if i < fixed:
+            has = has & (tl.load(cells + i * b + k, mask=has, other=-1) == r)
+        at = (i * b + k)[:, None] * C + ch[None, :]
+        total += tl.sum(tl.load(gradient + at, mask=has[:, None], other=0).to(tl.float32), 0)
+    tl.store(out + r * C + ch, total)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def norm(x, out, scale, n, columns, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Instance norm: each column of (n, columns) with mean 0 and variance 1 over the nodes.
+
+    A program has some columns. It goes through them twice: for the moments, which are joined tile
+    by tile, and to write; the second time they are in the cache of the card. ``scale``, (columns,)
+    float32, is 1 over the deviation, for the way back.
+    """
+    col = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = col < columns
+    mean = tl.zeros((COLUMNS,), tl.float32)
+    squares = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, n, ROWS):
+        i = start + tl.arange(0, ROWS)
+        valid = (i < n)[:, None] & inside[None, :]
+        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        value = tl.load(x + at, mask=valid, other=0).to(tl.float32)
+        count = tl.minimum(ROWS, n - start)
+        tile_mean = tl.sum(value, 0) / count
+        centred = tl.where(valid, value - tile_mean[None, :], 0.0)
+        difference = tile_mean - mean
+        share = count / (start + count)
+        squares += tl.sum(centred * centred, 0) + difference * difference * start * share
+        mean += difference * share
+    factor = tl.rsqrt(squares / n + eps)
+    tl.store(scale + col, factor, mask=inside)
+    for start in range(0, n, ROWS):
+        i = start + tl.arange(0, ROWS)
+        valid = (i < n)[:, None] & inside[None, :]
+        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        value = tl.load(x + at, mask=valid, other=0).to(tl.float32)
+        value = (value - mean[None, :]) * factor[None, :]
+        tl.store(out + at, value.to(out.dtype.element_ty), mask=valid)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def norm_backward(
+    gradient, normal, scale, skipped, skipped_node, out, n, columns,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Gradient by the norm's input, plus ``skipped``, that of the residual: (n, columns).
+
+    ``skipped_node`` is the distance between two nodes of ``skipped``: 0 if all have the same.
+    """
+    col = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = col < columns
+    sums = tl.zeros((COLUMNS,), tl.float32)
+    products = tl.zeros((COLUMNS,), tl.float32)
+    for start in range(0, n, ROWS):
+        i = start + tl.arange(0, ROWS)
+        valid = (i < n)[:, None] & inside[None, :]
+        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        slope = tl.load(gradient + at, mask=valid, other=0).to(tl.float32)
+        sums += tl.sum(slope, 0)
+        products += tl.sum(slope * tl.load(normal + at, mask=valid, other=0).to(tl.float32), 0)
+    factor = tl.load(scale + col, mask=inside, other=0)
+    sums, products = sums / n, products / n
+    for start in range(0, n, ROWS):
+        i = start + tl.arange(0, ROWS)
+        valid = (i < n)[:, None] & inside[None, :]
+        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        slope = tl.load(gradient + at, mask=valid, other=0).to(tl.float32)
+        value = tl.load(normal + at, mask=valid, other=0).to(tl.float32)
+        slope = (slope - sums[None, :] - value * products[None, :]) * factor[None, :]
+        kept = i.to(tl.int64)[:, None] * skipped_node + col[None, :]
+        slope += tl.load(skipped + kept, mask=valid, other=0).to(tl.float32)
+        tl.store(out + at, slope.to(out.dtype.element_ty), mask=valid)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def neighbour_sum(
+    x, x_row, own, out, out_row, bias, degree_bias, sources, pointers, b, columns,
+    W: tl.constexpr, ADD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sum over each node's neighbours, (n, b, W); a program a node and BLOCK columns of b * W.
+
+    With ADD also ``own``, of the rows of ``x``, the bias, and one bias a neighbour. ``x_row`` and
+    ``out_row`` are distances between rows, which may be parts of longer ones.
+    """
+    i = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < columns
+    k, ch = column // W, column % W
+    first = tl.load(pointers + i)
+    end = tl.load(pointers + i + 1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(first, end, ROWS):
+        e = start + tl.arange(0, ROWS)
+        j = tl.load(sources + e, mask=e < end, other=0)
+        at = (j * b)[:, None] * x_row + (k * x_row + ch)[None, :]
+        valid = (e < end)[:, None] & inside[None, :]
+        total += tl.sum(tl.load(x + at, mask=valid, other=0).to(tl.float32), 0)
+    if ADD:
+        total += tl.load(own + (i * b + k) * x_row + ch, mask=inside, other=0).to(tl.float32)
+        degree = (end - first).to(tl.float32)
+        total += tl.load(bias + ch) + degree * tl.load(degree_bias + ch)
+    tl.store(out + (i * b + k) * out_row + ch, total.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _unit(pre, row, has, W: tl.constexpr):
+    """Vectors of unit length, (B, W), and 1 over the length that they had, (B, 1)."""
+    at = row[:, None] * W + tl.arange(0, W)[None, :]
+    vector = tl.load(pre + at, mask=has[:, None], other=0).to(tl.float32)
+    shrink = 1 / tl.maximum(tl.sqrt(tl.sum(vector * vector, 1)), 1e-12)[:, None]
+    return vector * shrink, shrink
+
+
+@triton.jit
+def _gate(unit, first, first_bias, second, second_bias):
+    """Channel attention: the gates, (B, W), and the squeezed vectors, (B, H); equation 5."""
+    kind = first.dtype
+    squeezed = tl.dot(unit.to(kind), first, input_precision="ieee") + first_bias[None, :]
+    squeezed = tl.maximum(squeezed, 0.0)
+    logit = tl.dot(squeezed.to(kind), second, input_precision="ieee") + second_bias[None, :]
+    return tl.sigmoid(logit), squeezed
+
+
+@triton.jit
+def _weights(
+    pre, first, first_bias, second, second_bias, SQUEEZED, W: tl.constexpr, H: tl.constexpr
+):  # fmt: skip
+    """Weights of channel attention: (W, H), (H,), (H, W), (W,); H as a power of two."""
+    w, h = tl.arange(0, W), tl.arange(0, H)
+    is_real = h < SQUEEZED
+    kind = pre.dtype.element_ty
+    one = tl.load(first + h[None, :] * W + w[:, None], mask=is_real[None, :], other=0).to(kind)
+    two = tl.load(second + w[None, :] * SQUEEZED + h[:, None], mask=is_real[:, None], other=0)
+    one_bias, two_bias = tl.load(first_bias + h, mask=is_real, other=0), tl.load(second_bias + w)
+    return one, one_bias, two.to(kind), two_bias
+
+
+@triton.jit
+def _maxima(
+    pre, i, b, inverse_t, one, one_bias, two, two_bias, W: tl.constexpr, B: tl.constexpr
+):  # fmt: skip
+    """Of the softmax over a node's configurations: the maximum of each channel, and the sum."""
+    most = tl.full((W,), float("-inf"), tl.float32)
+    total = tl.zeros((W,), tl.float32)
+    for start in range(0, b, B):
+        k = start + tl.arange(0, B)
+        unit, _ = _unit(pre, i * b + k, k < b, W)
+        gate, _ = _gate(unit, one, one_bias, two, two_bias)
+        logit = tl.where((k < b)[:, None], unit * gate * inverse_t, float("-inf"))
+        larger = tl.maximum(most, tl.max(logit, 0))
+        total = total * tl.exp(most - larger) + tl.sum(tl.exp(logit - larger[None, :]), 0)
+        most = larger
+    return most, total
+
+
+@triton.jit(do_not_specialize=SIZES)
+def attend(
+    pre, x, out, first, first_bias, second, second_bias, inverse_t_of, n, b,
+    SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
+    """L2 norm, both attentions, GELU and residual (equations 3 to 6); a program a node.
+
+    Args:
+        pre: (n, b, W), what GraphSAGE has before its norm.
+        x, out: (n, b, 2 W), the block's input and output.
+        first, first_bias, second, second_bias: of channel attention, (SQUEEZED, W), (SQUEEZED,),
+            (W, SQUEEZED), (W,) float32.
+        inverse_t_of: (1,) float32, 1 over the temperature.
+    """
+    i = tl.program_id(0).to(tl.int64)
+    one, one_bias, two, two_bias = _weights(
+        pre, first, first_bias, second, second_bias, SQUEEZED, W, H
+    )
+    inverse_t = tl.load(inverse_t_of)
+    most, total = _maxima(pre, i, b, inverse_t, one, one_bias, two, two_bias, W, B)
+    for start in range(0, b, B):
+        k = start + tl.arange(0, B)
+        unit, _ = _unit(pre, i * b + k, k < b, W)
+        gate, _ = _gate(unit, one, one_bias, two, two_bias)
+        eta = unit * gate
+        share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+        at = (i * b + k)[:, None] * (2 * W) + tl.arange(0, W)[None, :]
+        has = (k < b)[:, None]
+        value = tl.load(x + at, mask=has, other=0).to(tl.float32) + _gelu(eta)
+        tl.store(out + at, value.to(out.dtype.element_ty), mask=has)
+        value = tl.load(x + at + W, mask=has, other=0).to(tl.float32) + _gelu(eta * share)
+        tl.store(out + at + W, value.to(out.dtype.element_ty), mask=has)
+
+
+@triton.jit(do_not_specialize=SIZES)
+def attend_backward(
+    pre, gradient, gradient_node, out, partial, first, first_bias, second, second_bias,
+    inverse_t_of, pointers, n, b,
+    SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
+    """Gradients of :func:`attend` by ``pre`` and all weights; a program some nodes.
+
+    Args:
+        gradient: (n, b, 2 W) by the output, ``gradient_node`` apart for each node.
+        out: by ``pre``, (n, b, W) in the first half of rows of 2 W.
+        partial: (programs, 2 W H + 3 W + H + 1) float32, each program's sums of the gradients by
+            the first and second weights of channel attention, by the bias, by the bias of each
+            neighbour, by the two biases of channel attention, and by the logarithm of the
+            temperature.
+        pointers: (n + 1,), where each node's neighbours start.
+    """
+    w, h = tl.arange(0, W), tl.arange(0, H)
+    one, one_bias, two, two_bias = _weights(
+        pre, first, first_bias, second, second_bias, SQUEEZED, W, H
+    )
+    kind = pre.dtype.element_ty
+    inverse_t = tl.load(inverse_t_of)
+    by_first = tl.zeros((W, H), tl.float32)
+    by_second = tl.zeros((W, H), tl.float32)
+    by_bias = tl.zeros((W,), tl.float32)
+    by_degree_bias = tl.zeros((W,), tl.float32)
+    by_first_bias = tl.zeros((H,), tl.float32)
+    by_second_bias = tl.zeros((W,), tl.float32)
+    by_log_t = tl.zeros((W,), tl.float32)
+    for node in range(tl.program_id(0), n, tl.num_programs(0)):
+        i = tl.cast(node, tl.int64)
+        most, total = _maxima(pre, i, b, inverse_t, one, one_bias, two, two_bias, W, B)
+        pull = tl.zeros((W,), tl.float32)  # sum of share * gradient by share
+        for start in range(0, b, B):
+            k = start + tl.arange(0, B)
+            has = (k < b)[:, None]
+            unit, _ = _unit(pre, i * b + k, k < b, W)
+            gate, _ = _gate(unit, one, one_bias, two, two_bias)
+            eta = unit * gate
+            share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+            at = i * gradient_node + k[:, None] * (2 * W) + w[None, :] + W
+            slope = tl.load(gradient + at, mask=has, other=0).to(tl.float32)
+            pull += tl.sum(slope * _gelu_slope(eta * share) * eta * share, 0)
+        node_sum = tl.zeros((W,), tl.float32)
+        for start in range(0, b, B):
+            k = start + tl.arange(0, B)
+            has = (k < b)[:, None]
+            unit, shrink = _unit(pre, i * b + k, k < b, W)
+            gate, squeezed = _gate(unit, one, one_bias, two, two_bias)
+            eta = unit * gate
+            share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+            at = i * gradient_node + k[:, None] * (2 * W) + w[None, :]
+            by_cross = tl.load(gradient + at + W, mask=has, other=0).to(tl.float32)
+            by_cross *= _gelu_slope(eta * share)
+            by_logit = share * (by_cross * eta - pull[None, :])  # of the softmax
+            by_logit = tl.where(has, by_logit, 0.0)
+            by_log_t -= tl.sum(by_logit * eta, 0) * inverse_t
+            by_eta = tl.load(gradient + at, mask=has, other=0).to(tl.float32) * _gelu_slope(eta)
+            by_eta += by_cross * share + by_logit * inverse_t
+            by_gate = by_eta * unit * gate * (1 - gate)  # before the sigmoid
+            by_second_bias += tl.sum(by_gate, 0)
+            by_second += tl.dot(
+                tl.trans(by_gate.to(kind)), squeezed.to(kind), input_precision="ieee"
+            )
+            by_squeezed = tl.dot(by_gate.to(kind), tl.trans(two), input_precision="ieee")
+            by_squeezed = tl.where(squeezed > 0, by_squeezed, 0.0)
+            by_first_bias += tl.sum(by_squeezed, 0)
+            by_first += tl.dot(
+                tl.trans(unit.to(kind)), by_squeezed.to(kind), input_precision="ieee"
+            )
+            by_unit = by_eta * gate
+            by_unit += tl.dot(by_squeezed.to(kind), tl.trans(one), input_precision="ieee")
+            along = tl.sum(by_unit * unit, 1)[:, None]
+            by_pre = (by_unit - along * unit) * shrink
+            node_sum += tl.sum(by_pre, 0)
+            at = (i * b + k)[:, None] * (2 * W) + w[None, :]
+            tl.store(out + at, by_pre.to(out.dtype.element_ty), mask=has)
+        degree = (tl.load(pointers + i + 1) - tl.load(pointers + i)).to(tl.float32)
+        by_bias += node_sum
+        by_degree_bias += degree * node_sum
+    to = partial + tl.program_id(0).to(tl.int64) * (2 * W * H + 3 * W + H + 1)
+    square = w[:, None] * H + h[None, :]
+    tl.store(to + square, by_first)
+    tl.store(to + W * H + square, by_second)
+    to += 2 * W * H
+    tl.store(to + w, by_bias)
+    tl.store(to + W + w, by_degree_bias)
+    tl.store(to + 2 * W + w, by_second_bias)
+    tl.store(to + 3 * W + h, by_first_bias)
+    tl.store(to + 3 * W + H, tl.sum(by_log_t, 0))
