@@ -38,17 +38,17 @@ class DenseBatch:
 def dense_batch(graph: GraphTensors, rows) -> DenseBatch:
     """The dense form of ``graph.batch(rows)``."""
     cells = torch.from_numpy(graph.cells[rows].astype("int64"))  # (b, k)
-    count, configurable = len(graph.opcode), cells.shape[1]
-    config = torch.zeros((len(rows), count, graph.digits.shape[1]), dtype=torch.int64)
-    config[:, :configurable] = graph.digits[cells]
-    layout = graph.layout.expand(len(rows), -1, -1)
-    degree = graph.pointers.diff()
+    count, configurable = len(graph.features), cells.shape[1]
+    config = torch.zeros((len(rows), count, graph.program.digits.shape[1]), dtype=torch.int64)
+    config[:, :configurable] = graph.program.digits[cells]
+    layout = graph.program.layout.expand(len(rows), -1, -1)
+    degree = graph.program.pointers.diff()
     targets = torch.arange(count).repeat_interleave(degree)
     return DenseBatch(
         features=graph.features.repeat(len(rows), 1, 1),
-        opcode=graph.opcode.repeat(len(rows), 1),
+        opcode=graph.program.opcode.repeat(len(rows), 1),
         digits=torch.cat([layout, config], dim=-1),
-        edges=torch.stack([graph.sources, targets]),
+        edges=torch.stack([graph.program.sources, targets]),
     )
 
 

@@ -7,6 +7,7 @@ and blended by the real stages, in this process. A row says how far its losses a
 CPU, and its scores off the CPU's by the same weights; and the memory that it took on the card. The
 rows, and those of ``tests.bench.train_step``, are tables for docs/results/speed.md.
 
+``TGRAPH_GPU_GRAPHS=1`` before it checks and measures CUDA graphs of ``tgraph`` (common/replay.py).
 ``--device cpu`` tries the script without a card: there, networks run without the compiled loops.
 
 Exit code: 0, 1 if a check has failed, 3 if there is no card.
@@ -57,8 +58,9 @@ VALUES = {
     **{"segment_nodes": 40, "trained_nodes": 40, "kernels": 2, "batch": 64},
 }
 OWN = {"prices": {"hardware": "tpu"}}
-# Of losses, relative; of scores, in standard deviations of a graph's.
-TOLERANCES = {"float32": (1e-3, 1e-3), "bfloat16": (5e-2, 1e-1)}
+# Of losses, relative, which Adam drives apart: it takes whole steps by gradients that are nearly 0.
+# Of scores by the same weights, in standard deviations of a graph's.
+TOLERANCES = {"float32": (5e-3, 1e-3), "bfloat16": (5e-2, 1e-1)}
 
 
 class Killed(BaseException):

@@ -21,8 +21,6 @@ class OnDevice:
 
 def _moved(value: object, device: torch.device | str) -> object:
     if isinstance(value, Tensor):
-        if torch.device(device).type == "cuda" and not value.is_cuda:
-            value = value.pin_memory()  # else the CPU waits for the GPU at every copy
         return value.to(device, non_blocking=True)
     if isinstance(value, OnDevice):
         return value.to(device)

@@ -1,10 +1,10 @@
-"""TGraph's blocks on a GPU: five kernels of our own around one matrix product a block.
+"""TGraph's blocks on a GPU: kernels of our own around one matrix product a block.
 
 What torch alone does in about thirty passes over (nodes, configurations, channels), these do in
-five: instance norm; the product, which is cuBLAS'; the sum over neighbours; and per node L2 norm,
-both attentions, GELU and residual. What is between is recomputed on the way back, from three
-tensors a block. As on the CPU (common/fused.py), f1 and the part of f2 that reads neighbours are
-one matrix, f2' f1.
+five: instance norm; the product, which is cuBLAS'; the sum over neighbours; and node by node L2
+norm, both attentions, GELU and residual. Of a block two tensors are kept for the way back (its
+normalized input, and the vectors before L2 norm); the rest is recomputed. As on the CPU
+(common/fused.py), f1 and the part of f2 that reads neighbours are one matrix, f2' f1.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,14 +24,15 @@ from lib.models.common.rows import GraphBatch
 
 EPSILON = 1e-5  # under the root of instance normalization, torch's own default
 PROGRAMS = 1056  # of the way back through a block's attentions: eight a multiprocessor of an H100
-# Tiles of the kernels, and warps that share one.
+WEIGHTS = 9  # tensors a block
+# Tiles of the kernels, and the warps that share one: the fastest of a few on an H200.
 EXPAND: dict[str, int] = {"BLOCK": 1024, "num_warps": 4}
 EXPAND_BACKWARD = {"B": 32, "num_warps": 4}
-NORM = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4}
+NORM = {"ROWS": 64, "COLUMNS": 64, "num_warps": 8}
 NORM_BACKWARD = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4}
-NEIGHBOURS = {"ROWS": 4, "BLOCK": 512, "num_warps": 4}
+NEIGHBOURS = {"ROWS": 2, "BLOCK": 1024, "num_warps": 4}
 ATTEND = {"B": 16, "num_warps": 4}
-ATTEND_BACKWARD = {"B": 16, "num_warps": 8}
+ATTEND_BACKWARD = {"B": 16, "num_warps": 4}
 
 
 @functools.cache
@@ -52,122 +54,173 @@ def pooled(blocks: nn.ModuleList, table: Tensor, batch: GraphBatch, dtype: torch
         blocks: ``GraphBlock`` that are :func:`supported`.
         table: (r, channels) float32, a vector for each of the batch's rows.
         batch: on the same device.
-        dtype: of activations and matrix products, float32 or bfloat16.
+        dtype: of activations and matrix products, float32 or bfloat16. Sums, and gradients from
+            block to block, are float32.
     """
-    x = _Expand.apply(table, batch, dtype)
-    for block in blocks:
-        sage, gates = block.sage, block.channel_attention
-        weights = (sage.message, sage.update, gates.excitation, gates.squeeze)
-        flat = [tensor for layer in weights for tensor in (layer.weight, layer.bias)]
-        x = _Block.apply(x, batch, *flat, block.cross_attention.log_temperature)
-    return x.sum(dim=0, dtype=torch.float32) / len(x)
+    weights = [weight for block in blocks for weight in _weights(block)]
+    return _Blocks.apply(table, batch, dtype, *weights)
 
 
-class _Expand(torch.autograd.Function):
-    """Rows to (n, b, channels), as :func:`lib.models.common.rows.expand_rows`."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
-        """The batch is all that is kept."""
-        from lib.models.common import kernels  # late: Triton is there on GPUs alone
-
-        ctx.batch, (fixed, size) = batch, batch.cells.shape
-        nodes, channels = batch.node_count, table.shape[1]
-        x = table.new_empty((nodes, size, channels), dtype=dtype)
-        kernels.expand[nodes, _parts(size * channels, EXPAND["BLOCK"])](
-            table.contiguous(), batch.cells, x, size, size * channels, fixed, channels, **EXPAND
-        )
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        """The gradient by the table."""
-        from lib.models.common import kernels
-
-        batch, (_, size, channels) = ctx.batch, gradient.shape
-        by_table = gradient.new_empty((len(batch.nodes), channels), dtype=torch.float32)
-        kernels.expand_backward[(len(batch.nodes),)](
-            gradient.contiguous(), batch.cells, batch.nodes, by_table, size, len(batch.cells),
-            channels, **EXPAND_BACKWARD,
-        )  # fmt: skip
-        return by_table, None, None
+def _weights(block: nn.Module) -> list[Tensor]:
+    """Return a block's weights, in the order that :class:`_Blocks` takes them."""
+    attention = block.channel_attention
+    layers = block.sage.message, block.sage.update, attention.excitation, attention.squeeze
+    flat = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
+    return [*flat, block.cross_attention.log_temperature]
 
 
-class _Block(torch.autograd.Function):
-    """A block, (n, b, channels) to the same shape."""
+@dataclass
+class _Kept:
+    """What the way back through a block reads.
+
+    Attributes:
+        normal: (n, b, channels), the normalized input.
+        scale: (b * channels,) float32, 1 over the input's deviation.
+        weight: (2 width, channels), of a node's own vector and of its neighbours'.
+        pre: (n * b, width), vectors before L2 norm.
+        sums: (n, width) float32, logarithms of what the softmax divides by.
+        inverse_t: () float32, 1 over the temperature.
+    """
+
+    normal: Tensor
+    scale: Tensor
+    weight: Tensor
+    pre: Tensor
+    sums: Tensor
+    inverse_t: Tensor
+
+
+class _Blocks(torch.autograd.Function):
+    """:func:`pooled`, with a way back of its own."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, batch: GraphBatch, *flat: Tensor) -> Tensor:
-        """The normalized input, its scale, and the vectors before L2 norm are kept."""
-        from lib.models.common import kernels
-
-        message, message_bias, update, bias, *gate, log_t = flat
-        (nodes, size, channels), width, dtype = x.shape, len(bias), x.dtype
-        columns, rows = size * channels, nodes * size
-        normal, scale = torch.empty_like(x), x.new_empty(columns, dtype=torch.float32)
-        kernels.norm[(_parts(columns, NORM["COLUMNS"]),)](
-            x, normal, scale, nodes, columns, EPSILON, **NORM
-        )
-        gathered = update[:, channels:]
-        weight = torch.cat([update[:, :channels], gathered @ message]).to(dtype)
-        products = normal.view(rows, channels) @ weight.T  # own, and those for neighbours
-        pre = x.new_empty((rows, width))
-        kernels.neighbour_sum[nodes, _parts(size * width, NEIGHBOURS["BLOCK"])](
-            products[:, width:], 2 * width, products, pre, width, bias, gathered @ message_bias,
-            batch.sources, batch.pointers, size, size * width, width, True, **NEIGHBOURS,
-        )  # fmt: skip
-        inverse_t, out = torch.exp(-log_t), torch.empty_like(x)
-        kernels.attend[(nodes,)](
-            pre, x, out, *gate, inverse_t, nodes, size, *_widths(gate), **ATTEND
-        )
-        ctx.batch = batch
-        ctx.save_for_backward(normal, scale, weight, pre, inverse_t, *flat)
-        return out
+    def forward(
+        ctx: Any, table: Tensor, batch: GraphBatch, dtype: torch.dtype, *flat: Tensor
+    ) -> Tensor:
+        """Block by block; of each, what the way back reads is kept."""
+        ctx.batch, ctx.weights = batch, _by_block(flat)
+        keep, ctx.kept = any(ctx.needs_input_grad), []
+        x = _expanded(table, batch, dtype)
+        for weights in ctx.weights:
+            x, kept = _block(x, batch, weights)
+            if keep:
+                ctx.kept.append(kept)
+        return x.sum(dim=0, dtype=torch.float32) / len(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
-        """Gradients by x and by each weight."""
-        from lib.models.common import kernels
+        """Gradients by the table and each weight, the last block first."""
+        if not ctx.kept:
+            raise RuntimeError("a second backward pass: what it needs was freed by the first")
+        gradient = gradient.contiguous() / ctx.batch.node_count
+        apart, gradients = 0, ()  # pooled: the gradients of all nodes are the same
+        for weights in reversed(ctx.weights):
+            gradient, ours = _block_backward(gradient, apart, ctx.batch, weights, ctx.kept.pop())
+            apart, gradients = gradient.stride(0), ours + gradients
+        return _expanded_backward(gradient, ctx.batch), None, None, *gradients
 
-        normal, scale, weight, pre, inverse_t, *flat = ctx.saved_tensors
-        message, message_bias, update, bias, *gate, _ = flat
-        batch, (nodes, size, channels), width = ctx.batch, normal.shape, len(bias)
-        columns, rows = size * channels, nodes * size
-        if gradient.stride()[1:] != (channels, 1):
-            gradient = gradient.contiguous()
-        apart = gradient.stride(0)  # 0 where it is the mean's, the same for all nodes
-        squeezed, _, padded = widths = _widths(gate)
-        programs = min(nodes, PROGRAMS)
-        sizes = [width * padded, width * padded, width, width, width, padded, 1]
-        partial = scale.new_empty((programs, sum(sizes)))
-        by_products = normal.new_empty((rows, 2 * width))
-        kernels.attend_backward[(programs,)](
-            pre, gradient, apart, by_products, partial, *gate, inverse_t, batch.pointers, nodes,
-            size, *widths, **ATTEND_BACKWARD,
-        )  # fmt: skip
-        sums = partial.sum(dim=0).split(sizes)
-        kernels.neighbour_sum[nodes, _parts(size * width, NEIGHBOURS["BLOCK"])](
-            by_products, 2 * width, by_products, by_products[:, width:], 2 * width, bias, bias,
-            batch.sources, batch.pointers, size, size * width, width, False, **NEIGHBOURS,
-        )  # fmt: skip
-        flat_normal = normal.view(rows, channels)
-        by_weight = (by_products.T @ flat_normal).to(update.dtype)
-        by_normal = by_products @ weight
-        by_x = torch.empty_like(normal)
-        kernels.norm_backward[(_parts(columns, NORM_BACKWARD["COLUMNS"]),)](
-            by_normal, normal, scale, gradient, apart, by_x, nodes, columns, **NORM_BACKWARD
-        )
-        by_first, by_second = (one.view(width, padded)[:, :squeezed] for one in sums[:2])
-        by_own, by_gathered = by_weight.split(width)
-        gathered = update[:, channels:]
-        by_update = torch.empty_like(update)
-        by_update[:, :channels] = by_own
-        torch.addr(by_gathered @ message.T, sums[3], message_bias, out=by_update[:, channels:])
-        by_message, by_message_bias = gathered.T @ by_gathered, gathered.T @ sums[3]
-        return (
-            *(by_x, None, by_message, by_message_bias, by_update, sums[2]),
-            *(by_first.T, sums[5][:squeezed], by_second, sums[4], sums[6].view(())),
-        )
+
+def _by_block(flat: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+    return [flat[at : at + WEIGHTS] for at in range(0, len(flat), WEIGHTS)]
+
+
+def _expanded(table: Tensor, batch: GraphBatch, dtype: torch.dtype) -> Tensor:
+    """Return rows as (n, b, channels), as :func:`lib.models.common.rows.expand_rows`."""
+    from lib.models.common import kernels  # late: Triton is there on GPUs alone
+
+    (fixed, size), (nodes, channels) = batch.cells.shape, (batch.node_count, table.shape[1])
+    x = table.new_empty((nodes, size, channels), dtype=dtype)
+    columns = size * channels
+    kernels.expand[nodes, _parts(columns, EXPAND)](
+        table.contiguous(), batch.cells, x, size, columns, fixed, channels, **EXPAND
+    )
+    return x
+
+
+def _expanded_backward(gradient: Tensor, batch: GraphBatch) -> Tensor:
+    """Return the gradient by the table, (r, channels) float32."""
+    from lib.models.common import kernels
+
+    _, size, channels = gradient.shape
+    by_table = gradient.new_empty((len(batch.nodes), channels))
+    kernels.expand_backward[(len(batch.nodes),)](
+        gradient, batch.cells, batch.nodes, by_table, size, len(batch.cells), channels,
+        **EXPAND_BACKWARD,
+    )  # fmt: skip
+    return by_table
+
+
+def _block(x: Tensor, batch: GraphBatch, weights: tuple[Tensor, ...]) -> tuple[Tensor, _Kept]:
+    """Return a block's output, (n, b, channels), and what its way back reads."""
+    from lib.models.common import kernels
+
+    message, message_bias, update, bias, *gate, log_t = weights
+    (nodes, size, channels), width = x.shape, len(bias)
+    normal, scale = torch.empty_like(x), x.new_empty(size * channels, dtype=torch.float32)
+    kernels.norm[(_parts(len(scale), NORM),)](x, normal, scale, nodes, len(scale), EPSILON, **NORM)
+    gathered = update[:, channels:]
+    weight = torch.cat([update[:, :channels], gathered @ message]).to(x.dtype)
+    products = normal.view(nodes * size, channels) @ weight.T  # own, and those for neighbours
+    pre = x.new_empty((nodes * size, width))
+    kernels.neighbour_sum[nodes, _parts(size * width, NEIGHBOURS)](
+        products[:, width:], 2 * width, products, pre, width, bias, gathered @ message_bias,
+        batch.program.sources, batch.program.pointers, size, size * width, width, True,
+        **NEIGHBOURS,
+    )  # fmt: skip
+    inverse_t, out = torch.exp(-log_t), torch.empty_like(x)
+    sums = scale.new_empty((nodes, width))
+    kernels.attend[(nodes,)](pre, x, out, sums, *gate, inverse_t, size, *_widths(gate), **ATTEND)
+    return out, _Kept(normal, scale, weight, pre, sums, inverse_t)
+
+
+def _block_backward(
+    gradient: Tensor, apart: int, batch: GraphBatch, weights: tuple[Tensor, ...], kept: _Kept
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Return gradients by a block's input, (n, b, channels) float32, and by each weight.
+
+    Args:
+        gradient: float32, by its output.
+        apart: distance between two nodes of the gradient; 0 if all have the same.
+        batch, weights: as :func:`_block` takes them.
+        kept: what that has kept.
+    """
+    from lib.models.common import kernels
+
+    message, message_bias, update, bias, *gate, _ = weights
+    (nodes, size, channels), width = kept.normal.shape, len(bias)
+    squeezed, _, padded = widths = _widths(gate)
+    sizes = [width * padded, width * padded, width, width, width, padded, 1]
+    programs = min(nodes, PROGRAMS)
+    partial = gradient.new_empty((programs, sum(sizes)))
+    by_products = kept.normal.new_empty((nodes * size, 2 * width))
+    kernels.attend_backward[(programs,)](
+        kept.pre, kept.sums, gradient, apart, by_products, partial, *gate, kept.inverse_t,
+        batch.program.pointers, nodes, size, *widths, **ATTEND_BACKWARD,
+    )  # fmt: skip
+    by_first, by_second, by_bias, by_degree_bias, by_squeeze, by_excitation, by_log_t = partial.sum(
+        dim=0
+    ).split(sizes)
+    kernels.neighbour_sum[nodes, _parts(size * width, NEIGHBOURS)](
+        by_products, 2 * width, by_products, by_products[:, width:], 2 * width, bias, bias,
+        batch.program.sources, batch.program.pointers, size, size * width, width, False,
+        **NEIGHBOURS,
+    )  # fmt: skip
+    normal = kept.normal.view(nodes * size, channels)
+    by_own, by_both = (by_products.T @ normal).to(update.dtype).split(width)
+    by_normal, by_x = by_products @ kept.weight, gradient.new_empty(kept.normal.shape)
+    kernels.norm_backward[(_parts(size * channels, NORM_BACKWARD),)](
+        by_normal, kept.normal, kept.scale, gradient, apart, by_x, nodes, size * channels,
+        **NORM_BACKWARD,
+    )  # fmt: skip
+    gathered = update[:, channels:]
+    by_gathered = torch.addr(by_both @ message.T, by_degree_bias, message_bias)
+    return by_x, (
+        *(gathered.T @ by_both, gathered.T @ by_degree_bias),
+        *(torch.cat([by_own, by_gathered], dim=1), by_bias),
+        *(by_first.view(width, padded)[:, :squeezed].T, by_excitation[:squeezed]),
+        *(by_second.view(width, padded)[:, :squeezed], by_squeeze),
+        by_log_t.view(()),
+    )
 
 
 def _widths(gate: Any) -> tuple[int, int, int]:
@@ -176,5 +229,5 @@ def _widths(gate: Any) -> tuple[int, int, int]:
     return squeezed, width, max(16, 1 << (squeezed - 1).bit_length())
 
 
-def _parts(whole: int, part: int) -> int:
-    return -(-whole // part)
+def _parts(columns: int, tiles: dict[str, int]) -> int:
+    return -(-columns // tiles.get("BLOCK", tiles.get("COLUMNS", 1)))

@@ -60,7 +60,7 @@ def cells_of(batch: GraphBatch) -> Cells:
     configurable, configurations = batch.cells.shape
     fixed = torch.arange(batch.node_count - configurable).expand(configurations, -1)
     rows = torch.cat([batch.cells.T, fixed], dim=1).int()
-    return Cells(rows.contiguous(), batch.sources.int(), batch.pointers.int())
+    return Cells(rows.contiguous(), batch.program.sources.int(), batch.program.pointers.int())
 
 
 def pooled(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtype) -> Tensor:

@@ -193,11 +193,26 @@ def _weights(
     return one, one_bias, two.to(kind), two_bias
 
 
-@triton.jit
-def _maxima(
-    pre, i, b, inverse_t, one, one_bias, two, two_bias, W: tl.constexpr, B: tl.constexpr
+@triton.jit(do_not_specialize=SIZES)
+def attend(
+    pre, x, out, sums, first, first_bias, second, second_bias, inverse_t_of, b,
+    SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
-    """Of the softmax over a node's configurations: the maximum of each channel, and the sum."""
+    """L2 norm, both attentions, GELU and residual (equations 3 to 6); a program a node.
+
+    Args:
+        pre: (n, b, W), what GraphSAGE has before its norm.
+        x, out: (n, b, 2 W), the block's input and output.
+        sums: (n, W) float32, written: the logarithm of the sum that the softmax divides by.
+        first, first_bias, second, second_bias: of channel attention, (SQUEEZED, W), (SQUEEZED,),
+            (W, SQUEEZED), (W,) float32.
+        inverse_t_of: (1,) float32, 1 over the temperature.
+    """
+    i = tl.program_id(0).to(tl.int64)
+    one, one_bias, two, two_bias = _weights(
+        pre, first, first_bias, second, second_bias, SQUEEZED, W, H
+    )
+    inverse_t = tl.load(inverse_t_of)
     most = tl.full((W,), float("-inf"), tl.float32)
     total = tl.zeros((W,), tl.float32)
     for start in range(0, b, B):
@@ -208,35 +223,14 @@ def _maxima(
         larger = tl.maximum(most, tl.max(logit, 0))
         total = total * tl.exp(most - larger) + tl.sum(tl.exp(logit - larger[None, :]), 0)
         most = larger
-    return most, total
-
-
-@triton.jit(do_not_specialize=SIZES)
-def attend(
-    pre, x, out, first, first_bias, second, second_bias, inverse_t_of, n, b,
-    SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
-):  # fmt: skip
-    """L2 norm, both attentions, GELU and residual (equations 3 to 6); a program a node.
-
-    Args:
-        pre: (n, b, W), what GraphSAGE has before its norm.
-        x, out: (n, b, 2 W), the block's input and output.
-        first, first_bias, second, second_bias: of channel attention, (SQUEEZED, W), (SQUEEZED,),
-            (W, SQUEEZED), (W,) float32.
-        inverse_t_of: (1,) float32, 1 over the temperature.
-    """
-    i = tl.program_id(0).to(tl.int64)
-    one, one_bias, two, two_bias = _weights(
-        pre, first, first_bias, second, second_bias, SQUEEZED, W, H
-    )
-    inverse_t = tl.load(inverse_t_of)
-    most, total = _maxima(pre, i, b, inverse_t, one, one_bias, two, two_bias, W, B)
+    whole = most + tl.log(total)
+    tl.store(sums + i * W + tl.arange(0, W), whole)
     for start in range(0, b, B):
         k = start + tl.arange(0, B)
         unit, _ = _unit(pre, i * b + k, k < b, W)
         gate, _ = _gate(unit, one, one_bias, two, two_bias)
         eta = unit * gate
-        share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+        share = tl.exp(eta * inverse_t - whole[None, :])
         at = (i * b + k)[:, None] * (2 * W) + tl.arange(0, W)[None, :]
         has = (k < b)[:, None]
         value = tl.load(x + at, mask=has, other=0).to(tl.float32) + _gelu(eta)
@@ -247,13 +241,14 @@ def attend(
 
 @triton.jit(do_not_specialize=SIZES)
 def attend_backward(
-    pre, gradient, gradient_node, out, partial, first, first_bias, second, second_bias,
+    pre, sums, gradient, gradient_node, out, partial, first, first_bias, second, second_bias,
     inverse_t_of, pointers, n, b,
     SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """Gradients of :func:`attend` by ``pre`` and all weights; a program some nodes.
 
     Args:
+        sums: of the softmax, as :func:`attend` writes them.
         gradient: (n, b, 2 W) by the output, ``gradient_node`` apart for each node.
         out: by ``pre``, (n, b, W) in the first half of rows of 2 W.
         partial: (programs, 2 W H + 3 W + H + 1) float32, each program's sums of the gradients by
@@ -277,7 +272,7 @@ def attend_backward(
     by_log_t = tl.zeros((W,), tl.float32)
     for node in range(tl.program_id(0), n, tl.num_programs(0)):
         i = tl.cast(node, tl.int64)
-        most, total = _maxima(pre, i, b, inverse_t, one, one_bias, two, two_bias, W, B)
+        whole = tl.load(sums + i * W + w)
         pull = tl.zeros((W,), tl.float32)  # sum of share * gradient by share
         for start in range(0, b, B):
             k = start + tl.arange(0, B)
@@ -285,7 +280,7 @@ def attend_backward(
             unit, _ = _unit(pre, i * b + k, k < b, W)
             gate, _ = _gate(unit, one, one_bias, two, two_bias)
             eta = unit * gate
-            share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+            share = tl.exp(eta * inverse_t - whole[None, :])
             at = i * gradient_node + k[:, None] * (2 * W) + w[None, :] + W
             slope = tl.load(gradient + at, mask=has, other=0).to(tl.float32)
             pull += tl.sum(slope * _gelu_slope(eta * share) * eta * share, 0)
@@ -296,7 +291,7 @@ def attend_backward(
             unit, shrink = _unit(pre, i * b + k, k < b, W)
             gate, squeezed = _gate(unit, one, one_bias, two, two_bias)
             eta = unit * gate
-            share = tl.exp(eta * inverse_t - most[None, :]) / total[None, :]
+            share = tl.exp(eta * inverse_t - whole[None, :])
             at = i * gradient_node + k[:, None] * (2 * W) + w[None, :]
             by_cross = tl.load(gradient + at + W, mask=has, other=0).to(tl.float32)
             by_cross *= _gelu_slope(eta * share)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -27,35 +28,72 @@ LARGEST_DIGIT = DIGIT_VALUES - 2  # tensors of more than six dimensions have lar
 OPCODES = 121  # 0 is unknown (FORMAT.md, section 3)
 
 
-@dataclass(frozen=True)
-class GraphBatch(OnDevice):
-    """One graph, n nodes of which the first k are configurable, under b configurations.
+@dataclass(frozen=True, eq=False)
+class Program(OnDevice):
+    """What all batches of a graph share: its n nodes, the k configurable ones first.
 
     Attributes:
-        features: (r, 134) float32, node features of each row, not yet standardized.
-        opcode: (r,) int64.
-        layout: (r, 6) int64, node layout digits + 1, in 0..6.
-        config: (r, 18) int64, configuration digits + 1; all 0 in rows of other nodes.
-        cells: (k, b) int64, the row of each configurable node under each configuration. The
-            rows of the other n - k nodes are the first n - k of the table, in node order.
+        features: (n, 134) float32, not yet standardized.
+        opcode: (n,) int64.
+        layout: (n, 6) int64, node layout digits + 1, in 0..6.
+        digits: (d + 1, 18) int64, the dictionary's configuration digits + 1; the last one all 0,
+            for nodes that are not configurable.
         sources: (e,) int64, neighbours of node 0, then of node 1, ...
         pointers: (n + 1,) int64, where each node's neighbours start in ``sources``.
-        nodes: (r,) int64, the node of each row.
     """
 
     features: Tensor
     opcode: Tensor
     layout: Tensor
-    config: Tensor
-    cells: Tensor
+    digits: Tensor
     sources: Tensor
     pointers: Tensor
+
+    def to(self, device: torch.device | str) -> Program:
+        """Return the same on another device, where a copy stays as long as this one."""
+        if torch.device(device).type == self.features.device.type:
+            return self
+        copies = _COPIES.setdefault(self, {})
+        if device not in copies:
+            copies[device] = super().to(device)
+        return copies[device]
+
+
+_COPIES: WeakKeyDictionary[Program, dict[torch.device | str, Program]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class GraphBatch(OnDevice):
+    """One graph under b configurations, of which r - (n - k) (node, layout triple) pairs occur.
+
+    Attributes:
+        program: its nodes.
+        nodes: (r,) int64, the node of each row: first those that are not configurable.
+        codes: (r,) int64, which of the graph's digits each row has.
+        cells: (k, b) int64, the row of each configurable node under each configuration. The
+            rows of the other n - k nodes are the first n - k of the table, in node order.
+        physics: (r, p) float32, what a layout does to a configurable node's tensors, if the network
+            reads it; all 0 in rows of other nodes.
+    """
+
+    program: Program
     nodes: Tensor
+    codes: Tensor
+    cells: Tensor
+    physics: Tensor | None = None
 
     @property
     def node_count(self) -> int:
         """Number of nodes, n."""
-        return len(self.pointers) - 1
+        return len(self.program.opcode)
+
+    def with_rows(self, count: int) -> GraphBatch:
+        """Return a copy that ends with the last row so often that it has ``count`` rows."""
+        rows = torch.arange(count, device=self.nodes.device).clamp(max=len(self.nodes) - 1)
+        physics = None if self.physics is None else self.physics[rows]
+        return GraphBatch(
+            self.program, self.nodes[rows], self.codes[rows], self.cells.clone(), physics
+        )
 
 
 class Standardize(nn.Module):
@@ -103,23 +141,28 @@ class RowVectors(nn.Module):
     """Rows of a batch as vectors: standardized numbers, opcode and layout embeddings.
 
     One embedding of digits serves the node's layout and the configuration's (section 2.2.4).
+    ``physics`` is how many such columns there are.
     """
 
-    def __init__(self, opcode_channels: int, layout_channels: int):
+    def __init__(self, opcode_channels: int, layout_channels: int, physics: int = 0):
         super().__init__()
         self.standardize = Standardize()
         self.opcode = nn.Embedding(OPCODES, opcode_channels)
         self.digit = nn.Embedding(DIGIT_VALUES, layout_channels)
-        self.width = NUMERIC + opcode_channels + (LAYOUT_DIGITS + CONFIG_DIGITS) * layout_channels
+        digits = (LAYOUT_DIGITS + CONFIG_DIGITS) * layout_channels
+        self.width = NUMERIC + opcode_channels + digits + physics
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(rows, width) float32; width is 246 with the paper's embeddings."""
-        digits = torch.cat([batch.layout, batch.config], dim=1)  # (r, 24)
-        parts = (
-            self.standardize(batch.features),  # (r, 134)
-            _embedded(self.opcode, batch.opcode),  # (r, opcode channels)
+        program, nodes = batch.program, batch.nodes
+        digits = torch.cat([program.layout[nodes], program.digits[batch.codes]], dim=1)  # (r, 24)
+        parts = [
+            self.standardize(program.features)[nodes],  # (r, 134)
+            _embedded(self.opcode, program.opcode[nodes]),  # (r, opcode channels)
             _embedded(self.digit, digits).flatten(1),  # (r, 24 * layout channels)
-        )
+        ]
+        if batch.physics is not None:
+            parts.append(batch.physics)  # (r, p)
         return torch.cat(parts, dim=1)
 
 

@@ -147,14 +147,14 @@ class AttentionModel(GraphSum):
     def table(self, graph: GraphBatch, rows: Tensor | slice = slice(None)) -> Tensor:
         """M1(opcodes) + M2(configs) + M3(nodes) of a graph's rows, (r, channels)."""
         return (
-            self.opcodes(graph.opcode[rows])
+            self.opcodes(graph.program.opcode[graph.nodes[rows]])
             + self.configs(self.inputs.configs(graph, rows))
             + self.nodes(self.inputs.nodes(graph, rows))
         )
 
     def _embed(self, graph: GraphBatch, watched: Tensor | None = None) -> tuple[Tensor, list]:
         """The sum over all nodes, and each layer's input at the ``watched`` nodes."""
-        sources, pointers = with_itself(graph.sources, graph.pointers)
+        sources, pointers = with_itself(graph.program.sources, graph.program.pointers)
         rows, seen = self.table(graph), []
         x = expand_rows(rows, graph)  # (n, d, c)
         for number, layer in enumerate(self.layers):
@@ -198,18 +198,18 @@ class WholeInputs(nn.Module):
 
     def configs(self, graph: GraphBatch, rows: Tensor | slice = slice(None)) -> Tensor:
         """(r, 108): the configuration's digits; zero at nodes that it does not reach."""
-        return _one_hot(graph.config[rows])
+        return _one_hot(graph.program.digits[graph.codes[rows]])
 
     def nodes(self, graph: GraphBatch, rows: Tensor | slice = slice(None)) -> Tensor:
         """(r, 170): the node's numbers, and its layout's digits."""
-        numbers = self.standardize(graph.features[rows])
-        return torch.cat([numbers, _one_hot(graph.layout[rows])], dim=1)
+        numbers = self.standardize(graph.program.features[graph.nodes[rows]])
+        return torch.cat([numbers, _one_hot(graph.program.layout[graph.nodes[rows]])], dim=1)
 
 
 def _neighbourhood(graph: GraphBatch, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the other nodes that some attend to, and sources and pointers among rows of the nodes,
     then of the others."""
-    sources, pointers = with_itself(graph.sources, graph.pointers)
+    sources, pointers = with_itself(graph.program.sources, graph.program.pointers)
     starts, counts = pointers[nodes], pointers.diff()[nodes]
     local = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     count = int(local[-1])

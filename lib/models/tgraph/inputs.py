@@ -8,52 +8,67 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.cache.codec import TENSORS, decode_layouts
+from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph, neighbours
 from lib.cache.prune import without_effects
+from lib.compiler.graph import TensorGraph
+from lib.compiler.tpu import PRODUCT_FEATURES, ConfiguredNodes, product_features
 from lib.models.common.chunks import device_of, scores_of
 from lib.models.common.input import Input
-from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
+from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch, Program
 
 POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped in several pools
 
 
 @dataclass(frozen=True, eq=False)
 class GraphTensors:
-    """Tensors that all batches of one graph share; :meth:`batch` adds the configurations.
+    """A graph whose configurations are batched; :meth:`batch` takes some of them.
 
     Nodes are renumbered: the k configurable ones first, in their order, then the other nodes.
     """
 
     cells: np.ndarray  # (c, k) as in the cache, possibly a memory map
-    digits: torch.Tensor  # (d, 18) int64, the dictionary's digits + 1
-    features: torch.Tensor  # (n, 134) float32
-    opcode: torch.Tensor  # (n,) int64
-    layout: torch.Tensor  # (n, 6) int64, digits + 1
-    sources: torch.Tensor
-    pointers: torch.Tensor
+    program: Program
+    physics: ConfiguredNodes | None = None  # if batches have physical columns
+
+    @property
+    def features(self) -> torch.Tensor:
+        """Features of the nodes, (n, 134)."""
+        return self.program.features
 
     def batch(self, rows: np.ndarray) -> GraphBatch:
         """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""
         cells = np.asarray(self.cells[rows])  # (b, k); reads these rows only
-        configurable, size = cells.shape[1], len(self.digits)
-        fixed = len(self.opcode) - configurable
-        keys = cells.T.astype(np.int64) + size * np.arange(configurable)[:, None]
-        pairs, index = np.unique(keys, return_inverse=True)  # sorted: node by node
-        node = torch.cat(
-            [torch.arange(configurable, configurable + fixed), torch.from_numpy(pairs // size)]
-        )
-        unset = torch.zeros((fixed, self.digits.shape[1]), dtype=torch.int64)
+        nodes, configurable, size = len(self.features), cells.shape[1], len(self.program.digits) - 1
+        fixed = nodes - configurable
+        keys = cells.T.astype(np.int64, order="C") + size * np.arange(configurable)[:, None]
+        pairs, index = _distinct(keys, size * configurable)  # sorted: node by node
+        changed, codes = pairs // size, pairs % size
+        physics = None
+        if self.physics is not None:
+            layouts = self.program.digits.numpy()[codes].reshape(-1, TENSORS, DIGITS) - 1
+            columns = product_features(self.physics, changed, layouts)
+            physics = torch.from_numpy(np.pad(columns, ((fixed, 0), (0, 0))))
         return GraphBatch(
-            features=self.features[node],
-            opcode=self.opcode[node],
-            layout=self.layout[node],
-            config=torch.cat([unset, self.digits[torch.from_numpy(pairs % size)]]),
-            cells=torch.from_numpy(index.reshape(keys.shape) + fixed),
-            sources=self.sources,
-            pointers=self.pointers,
-            nodes=node,
+            program=self.program,
+            nodes=torch.from_numpy(np.concatenate([np.arange(configurable, nodes), changed])),
+            codes=torch.from_numpy(np.concatenate([np.full(fixed, size), codes])),
+            cells=torch.from_numpy(index + fixed),
+            physics=physics,
         )
+
+
+def _distinct(keys: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct keys, ascending, and the place of each key among them.
+
+    Keys are from 0 to below the bound. Where that is small, they need not be sorted.
+    """
+    if bound > 16 * keys.size:
+        found, index = np.unique(keys, return_inverse=True)
+        return found, index.reshape(keys.shape)
+    occurs = np.zeros(bound, bool)
+    occurs[keys] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys]
 
 
 def _order(graph: CachedGraph) -> np.ndarray:
@@ -75,22 +90,24 @@ def program_alone(graph: CachedGraph) -> GraphBatch:
     return graph_tensors(replace(graph, cells=unset, dictionary=dictionary)).batch(np.arange(1))
 
 
-def graph_tensors(graph: CachedGraph) -> GraphTensors:
+def graph_tensors(graph: CachedGraph, physics: bool = False) -> GraphTensors:
     """Prepare a cached graph for batching."""
     order = _order(graph)
     sources, pointers = neighbours(len(order), np.argsort(order)[graph.edges])
     features = np.asarray(graph.node_feat)[order]
-    return GraphTensors(
-        cells=graph.cells,
-        digits=torch.from_numpy(decode_layouts(graph.dictionary).astype(np.int64) + 1),
+    digits = decode_layouts(graph.dictionary).astype(np.int64) + 1
+    program = Program(
         features=torch.from_numpy(features[:, :NUMERIC].copy()),
         opcode=torch.from_numpy(graph.node_opcode[order].astype(np.int64)),
         layout=torch.from_numpy(
             np.clip(features[:, NUMERIC:], -1, LARGEST_DIGIT).astype(np.int64) + 1
         ),
+        digits=torch.from_numpy(np.pad(digits, ((0, 1), (0, 0)))),
         sources=torch.from_numpy(sources),
         pointers=torch.from_numpy(pointers),
     )
+    placed = ConfiguredNodes.of(TensorGraph.of(graph)) if physics else None
+    return GraphTensors(graph.cells, program, placed)
 
 
 def score_in_batches(
@@ -131,7 +148,7 @@ def score_groupings(
     if len(orders) == 1 or not getattr(network, "shares", lambda: False)():
         return np.stack([score_in_batches(network, graph, order, size) for order in orders])
     scores = np.empty(orders.shape, np.float64)
-    fits = max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))  # type: ignore[operator]
+    fits = max(size, POOL_BYTES // network.bytes_shared(len(graph.features)))  # type: ignore[operator]
     places = np.argsort(orders, axis=1)  # where each configuration is in each order
     for pool in np.array_split(orders[0], -(-orders.shape[1] // fits)):
         scores[:, pool] = _pool_scores(network, graph.batch(pool), places[:, pool], size)
@@ -155,8 +172,11 @@ def _pool_scores(
 
 
 INPUT = Input(
-    prepare=lambda graph, settings: graph_tensors(without_effects(graph, settings.hops)),
+    prepare=lambda graph, settings: graph_tensors(
+        without_effects(graph, settings.hops), settings.physics
+    ),
     scores=score_in_order,
     groupings=score_groupings,
     takes_less="lower --configurations, --inference-configurations or --channels",
+    widths=lambda settings: {"physics": len(PRODUCT_FEATURES) * settings.physics},
 )

@@ -11,6 +11,7 @@ from lib import native
 from lib.models.common import blocks_gpu, fused
 from lib.models.common.activation import gelu_dropout
 from lib.models.common.attention import ChannelSelfAttention, ConfigurationCrossAttention
+from lib.models.common.replay import Replays
 from lib.models.common.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.common.sage import SageConvolution
 from lib.models.tgraph.settings import TGraphSettings
@@ -29,6 +30,7 @@ class GraphStates(nn.Module):
         channel_attention, edges: parts of the blocks that table 3 takes out.
         dropout: share of the channels of f_in's rows left out in training. Configurations lack
             the same ones where they are alike, so that dropout makes none differ from another.
+        physics: columns of a batch's ``physics``.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
@@ -47,10 +49,11 @@ class GraphStates(nn.Module):
         channel_attention: bool = True,
         edges: bool = True,
         dropout: float = 0.0,
+        physics: int = 0,
     ):
         super().__init__()
         self.dropout = dropout
-        self.inputs = RowVectors(opcode_channels, layout_channels)
+        self.inputs = RowVectors(opcode_channels, layout_channels, physics)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
         reduction = squeeze if channel_attention else None
@@ -67,7 +70,7 @@ class GraphStates(nn.Module):
         with self._autocast(table):
             x = expand_rows(table, batch)
             for block in self.blocks:
-                x = block(x, batch.sources, batch.pointers)
+                x = block(x, batch.program.sources, batch.program.pointers)
         return x
 
     def table(self, batch: GraphBatch) -> Tensor:
@@ -120,9 +123,10 @@ class TGraph(GraphStates):
         # Pooling over all nodes dilutes what a configuration changes in a few; the gain lets the
         # first scores already differ by a noticeable part of the loss's margin.
         nn.init.uniform_(self.out.weight, *(g * score_gain / channels**0.5 for g in (-1, 1)))
+        self.replays = Replays(self, self.scores)
 
     @classmethod
-    def from_settings(cls, settings: TGraphSettings) -> TGraph:
+    def from_settings(cls, settings: TGraphSettings, **widths: Any) -> TGraph:
         """The network with the widths that the settings name."""
         return cls(
             settings.channels,
@@ -136,10 +140,15 @@ class TGraph(GraphStates):
             channel_attention=settings.channel_attention,
             edges=settings.edges,
             dropout=settings.dropout,
+            **widths,
         )
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""
+        return self.replays(batch) if self.runs_kernels(self.first.weight) else self.scores(batch)
+
+    def scores(self, batch: GraphBatch) -> Tensor:
+        """:meth:`forward`, kernel by kernel."""
         table = self.table(batch)
         if self.runs_native(table):
             x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)

@@ -48,7 +48,8 @@ class CopiesFold(Fold):
         most = self.settings.configurations
         rows = [np.arange(min(most, len(graph.runtime))) for graph in self.train]
         batches = [g.prepared.batch(some) for g, some in zip(self.train, rows, strict=True)]
-        parts = ((batch.features, batch.kinds, batch.program.features) for batch in batches)
+        of_nodes = [batch.program.program.features[batch.program.nodes] for batch in batches]
+        parts = ((b.features, b.kinds, own) for b, own in zip(batches, of_nodes, strict=True))
         features, kinds, nodes = (torch.cat(part) for part in zip(*parts, strict=True))
         network.effects.fit(features, kinds)
         network.states.inputs.standardize.fit(nodes)

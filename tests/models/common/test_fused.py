@@ -69,7 +69,7 @@ def test_equals_torch_alone(
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
     exact = scores_and_gradients(
         copy.deepcopy(network).double(),
-        replace(batch, features=batch.features.double()),
+        replace(batch, program=replace(batch.program, features=batch.program.features.double())),
         False,
         seed,
     )[1]

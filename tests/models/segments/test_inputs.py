@@ -26,10 +26,11 @@ def network(kind: type[GraphSum] = AttentionModel) -> GraphSum:
 
 def as_double(batch: SegmentsBatch) -> SegmentsBatch:
     """The same with features of the type that tests compute in."""
-    parts = [
-        replace(p, graph=replace(p.graph, features=p.graph.features.double()))
-        for p in batch.segments
-    ]
+    parts = []
+    for part in batch.segments:
+        program = part.graph.program
+        program = replace(program, features=program.features.double())
+        parts.append(replace(part, graph=replace(part.graph, program=program)))
     return replace(batch, segments=parts)
 
 
@@ -176,7 +177,7 @@ def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) ->
     part = batch.segments[0]
     graph, inside = part.graph, torch.zeros(12, 1, 1, dtype=torch.bool)
     inside[nodes] = True
-    edges = with_itself(graph.sources, graph.pointers)
+    edges = with_itself(graph.program.sources, graph.program.pointers)
     x = expand_rows(made.table(graph), graph)
     x = torch.where(inside, x, x.detach())
     for layer in made.layers:
