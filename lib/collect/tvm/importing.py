@@ -8,6 +8,7 @@ network from here that computes something else than the original on its example 
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target
 from lib.collect.tvm.deployment import operator_passes
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.onnx_files import from_onnx
-from lib.collect.tvm.reasons import one_line_of
+from lib.collect.tvm.reasons import ADVICE, words_of
 from lib.collect.tvm.sources import Source, from_torch
 from lib.files.errors import UserError
 
@@ -98,9 +99,14 @@ def imported(network: Network, deployed: bool = False) -> Imported:
             if isinstance(module, ExportedProgram):  # which reading it has changed
                 module, _ = network.build()
         check_types(network.name, source.module)
-        with one_line_of(network.name, "TVM cannot compile or run it"):
+        try:
             whole = fused(source.module, deployed)
             values, results, seen = run(source, whole)
+        except Exception as error:  # of TVM, whatever its kind
+            reason = f"{_first_that_fails(source, deployed)}: {words_of(error)}"
+            raise UserError(
+                f"{network.name}: TVM cannot compile or run {reason}; {ADVICE}"
+            ) from error
         if not agree(results, source.expected):
             raise UserError(f"{network.name}: {_what_differs(source, results, deployed)}")
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
@@ -148,6 +154,30 @@ def fused(module: IRModule, deployed: bool = False) -> IRModule:
                 *([passes.AttachAttrLayoutFreeBuffers()] if deployed else []),
             ]
         )(module)
+
+
+def _first_that_fails(source: Source, deployed: bool) -> str:
+    """Return the operator with which a network, computed up to there, no longer works in TVM."""
+    main = source.module["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+
+    def fails(count: int) -> bool:
+        """Say whether the network of the first bindings alone fails."""
+        last = bindings[count - 1].var
+        result = relax.Var("result", last.ty)
+        block = relax.DataflowBlock([*bindings[:count], relax.VarBinding(result, last)])
+        body = relax.SeqExpr([block], result)
+        function = relax.Function(main.params, body, last.ty, attrs=main.attrs)
+        functions = {**source.module.functions, source.module.get_global_var("main"): function}
+        try:
+            run(source, fused(IRModule(functions), deployed))
+        except Exception:  # of TVM, whatever its kind
+            return True
+        return False
+
+    first = bisect_left(range(1, len(bindings)), True, key=fails)
+    operator = getattr(bindings[first].value, "op", None)
+    return getattr(operator, "name", "its results").removeprefix("relax.")
 
 
 def inputs_of(module: IRModule) -> int:

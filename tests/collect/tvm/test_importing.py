@@ -90,6 +90,14 @@ def test_arguments_are_those_of_the_network():
     assert found.arguments(()) == ()
 
 
+def diagonal(x):
+    """Write a diagonal, between other operators that TVM has."""
+    i = torch.arange(5)
+    out = torch.zeros(2, 3, 5, 5)
+    out[..., i, i] = x.relu()[:, None, :, 0]
+    return out.exp()
+
+
 @pytest.mark.parametrize(
     ("network", "said"),
     [
@@ -101,6 +109,10 @@ def test_arguments_are_those_of_the_network():
         (
             (Does(lambda x: functional.unfold(x, 3)), image()),
             "x: TVM cannot read it: index: index_tensor: cannot broadcast",
+        ),
+        (
+            (Does(diagonal), tokens()),
+            "x: TVM cannot compile or run index_put: Cannot broadcast index shapes",
         ),
     ],
 )
