@@ -8,12 +8,16 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/: model.safetensors (the best 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
 
 from lib.cache.reader import Cache
 from lib.files import tensor_file

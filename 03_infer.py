@@ -6,13 +6,17 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 
 from __future__ import annotations
 
+import sys
 import time
 import zlib
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import torch
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
