@@ -35,7 +35,7 @@ from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, load_fold, new_network, optimizer_of, seed_torch
 from lib.training.schedule import learning_rate, passes_of
 from lib.training.split import left_out
-from lib.training.summary import log_graphs, summary_table
+from lib.training.summary import log_validations, summary_table
 
 
 def main(stage: Stage) -> None:
@@ -168,7 +168,7 @@ def write_results(
     checkpoint.delete()
 
     tracker, name = stage.tracker, f"weights-{settings.results}-fold-{fold}"
-    log_graphs(tracker, validations, settings.metric)
+    log_validations(tracker, validations, settings.metric)
     tracker.artifact(name, "model", *stage.files[:3])
     print(
         f"{summary_table(history, validations, settings.metric)}\n"

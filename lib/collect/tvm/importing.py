@@ -76,13 +76,10 @@ class Imported:
         return next((self.seen[name] for name in functions if name in self.seen), ())
 
 
-def imported(network: Network, deployed: bool = False) -> Imported:
+def imported(network: Network) -> Imported:
     """Return a network as fused functions that compute what it computes.
 
-    Args:
-        network: which.
-        deployed: as it is made fast, see :mod:`lib.collect.tvm.deployment`; else as the measured
-            programs of ``data/programs-cpu`` were found.
+    They are as it is deployed, see :mod:`lib.collect.tvm.deployment`.
 
     Raises:
         UserError: it cannot be read, or TVM computes something else; names the operator or layer.
@@ -95,20 +92,20 @@ def imported(network: Network, deployed: bool = False) -> Imported:
         if isinstance(module, onnx.ModelProto):
             source = from_onnx(network.name, module, inputs)
         else:
-            source = from_torch(network.name, module, inputs, deployed)
+            source = from_torch(network.name, module, inputs)
             if isinstance(module, ExportedProgram):  # which reading it has changed
                 module, _ = network.build()
         check_types(network.name, source.module)
         try:
-            whole = fused(source.module, deployed)
+            whole = fused(source.module)
             values, results, seen = run(source, whole)
         except Exception as error:  # of TVM, whatever its kind
-            reason = f"{_first_that_fails(source, deployed)}: {words_of(error)}"
+            reason = f"{_first_that_fails(source)}: {words_of(error)}"
             raise UserError(
                 f"{network.name}: TVM cannot compile or run {reason}; {ADVICE}"
             ) from error
         if not agree(results, source.expected):
-            raise UserError(f"{network.name}: {_what_differs(source, results, deployed)}")
+            raise UserError(f"{network.name}: {_what_differs(source, results)}")
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
     alone = relax.transform.DeadCodeElimination(["main"])(IRModule(functions))
     return Imported(network.name, alone, values, source.expected, seen, (module, inputs))
@@ -137,7 +134,7 @@ def check_types(name: str, module: IRModule) -> None:
                     raise UserError(f"{name}: {found}: programs are of float32; add .float()")
 
 
-def fused(module: IRModule, deployed: bool = False) -> IRModule:
+def fused(module: IRModule) -> IRModule:
     """Return a module as fused functions; what depends on weights alone is its own function."""
     passes = relax.transform
     with SCHEDULE_TARGET:
@@ -145,18 +142,18 @@ def fused(module: IRModule, deployed: bool = False) -> IRModule:
             [
                 passes.DecomposeOpsForInference(),
                 passes.CanonicalizeBindings(),
-                *(operator_passes() if deployed else []),
+                *operator_passes(),
                 passes.LiftTransformParams(),
                 passes.LegalizeOps(),
                 passes.AnnotateTIROpPattern(),
                 passes.FuseOps(),
                 passes.FuseTIR(),
-                *([passes.AttachAttrLayoutFreeBuffers()] if deployed else []),
+                passes.AttachAttrLayoutFreeBuffers(),
             ]
         )(module)
 
 
-def _first_that_fails(source: Source, deployed: bool) -> str:
+def _first_that_fails(source: Source) -> str:
     """Return the operator with which a network, computed up to there, no longer works in TVM."""
     main = source.module["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
@@ -170,7 +167,7 @@ def _first_that_fails(source: Source, deployed: bool) -> str:
         function = relax.Function(main.params, body, last.ty, attrs=main.attrs)
         functions = {**source.module.functions, source.module.get_global_var("main"): function}
         try:
-            run(source, fused(IRModule(functions), deployed))
+            run(source, fused(IRModule(functions)))
         except Exception:  # of TVM, whatever its kind
             return True
         return False
@@ -213,10 +210,10 @@ def arrays_of(result) -> tuple[np.ndarray, ...]:
     return tuple(array for part in result for array in arrays_of(part))
 
 
-def _what_differs(source: Source, results: Sequence[np.ndarray], deployed: bool) -> str:
+def _what_differs(source: Source, results: Sequence[np.ndarray]) -> str:
     """Return the first step that TVM computes otherwise, and how far it is off, in words."""
     steps = source.steps()
-    _, ours, _ = run(steps, fused(steps.module, deployed))
+    _, ours, _ = run(steps, fused(steps.module))
     places = [*zip(steps.names, ours, steps.expected, strict=True)]
     places += zip(["its results"] * len(results), results, source.expected, strict=False)
     for name, computed, expected in places:
