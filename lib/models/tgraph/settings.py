@@ -52,6 +52,7 @@ class TGraphSettings(SeveralCollections, TrainedLayouts, SageSettings):
     channel_attention: bool = setting(True, "channel-wise self-attention in each block (2.3.1)")
     cross_attention: bool = setting(True, "cross-configuration attention in each block (2.3.2)")
     edges: bool = setting(True, "messages between neighbours; without, nodes stand by themselves")
+    physics: bool = setting(False, "read how layouts pad tensors and what they hold, too")
     # stage 3 (2.5.3)
     permutations: int = setting(
         10, "groupings of a graph's configurations to average over", first=3
