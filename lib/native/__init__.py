@@ -29,6 +29,7 @@ FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
 NAME = "tgraph_native"
 LINKED = ["-fopenmp"]  # finds the OpenMP that torch has loaded: both have the same name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
+GPU_GRAPHS = "TGRAPH_GPU_GRAPHS"  # 1: lib/models/common/replay.py
 
 
 def sources() -> list[Path]:
@@ -42,7 +43,7 @@ def available() -> bool:
 
     They are compiled if need be.
     """
-    if os.environ.get(SWITCH) == "0":
+    if not wanted():
         return False
     try:
         path = library()
@@ -57,6 +58,16 @@ def available() -> bool:
         print(f"{warning}: {reason}", file=sys.stderr)
         return False
     return True
+
+
+def wanted() -> bool:
+    """Return whether anything but torch alone may compute."""
+    return os.environ.get(SWITCH) != "0"
+
+
+def wants_gpu_graphs() -> bool:
+    """Return whether CUDA graphs are recorded."""
+    return os.environ.get(GPU_GRAPHS) == "1"
 
 
 def compiler() -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,7 @@ ATTEND_BACKWARD = {"B": 16, "num_warps": 4}
 @functools.cache
 def available() -> bool:
     """Return whether Triton, which comes with torch for a GPU, is installed and may be used."""
-    return os.environ.get(native.SWITCH) != "0" and importlib.util.find_spec("triton") is not None
+    return native.wanted() and importlib.util.find_spec("triton") is not None
 
 
 def supported(channels: int, block: nn.Module) -> bool:

@@ -6,7 +6,6 @@ launch one by one. ``TGRAPH_GPU_GRAPHS=1`` has them recorded. It is no default: 
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lib import native
 from lib.models.common.rows import GraphBatch
 
-SWITCH = "TGRAPH_GPU_GRAPHS"
 LARGEST = 1 << 18  # cells of a batch; with more of them it is the GPU that is waited for
 MOST = 1024  # shapes that are recorded; batches of others are launched kernel by kernel
 
@@ -42,7 +41,7 @@ class Replays:
         """Return ``compute(batch)``."""
         configurable, size = batch.cells.shape
         small = configurable and batch.node_count * size <= LARGEST
-        if os.environ.get(SWITCH) != "1" or not small or self.waiting() is not None:
+        if not native.wants_gpu_graphs() or not small or self.waiting() is not None:
             return self.compute(batch)
         weights = list(self.network.parameters())
         key = self._key(batch, weights[0])
