@@ -161,22 +161,46 @@ def neighbour_sum(
 
 
 @triton.jit
-def _unit(pre, row, has, W: tl.constexpr):
-    """Vectors of unit length, (B, W), and 1 over the length that they had, (B, 1)."""
+def _gated(pre, row, has, first, first_bias, second, second_bias, W: tl.constexpr):
+    """Vectors of unit length, (B, W), 1 over the length that they had, (B, 1), their gates by
+    channel attention, (B, W), and its squeezed vectors, (B, H); equation 5."""
+    kind = first.dtype
     at = row[:, None] * W + tl.arange(0, W)[None, :]
     vector = tl.load(pre + at, mask=has[:, None], other=0).to(tl.float32)
     shrink = 1 / tl.maximum(tl.sqrt(tl.sum(vector * vector, 1)), 1e-12)[:, None]
-    return vector * shrink, shrink
-
-
-@triton.jit
-def _gate(unit, first, first_bias, second, second_bias):
-    """Channel attention: the gates, (B, W), and the squeezed vectors, (B, H); equation 5."""
-    kind = first.dtype
+    unit = vector * shrink
     squeezed = tl.dot(unit.to(kind), first, input_precision="ieee") + first_bias[None, :]
     squeezed = tl.maximum(squeezed, 0.0)
     logit = tl.dot(squeezed.to(kind), second, input_precision="ieee") + second_bias[None, :]
-    return tl.sigmoid(logit), squeezed
+    return unit, shrink, tl.sigmoid(logit), squeezed
+
+
+@triton.jit
+def _gate_backward(by_eta, unit, gate, squeezed, first, second):
+    """Gradients by the gates' logits, by the squeezed vectors before ReLU, and by the unit ones."""
+    kind = first.dtype
+    by_gate = by_eta * unit * gate * (1 - gate)
+    by_squeezed = tl.dot(by_gate.to(kind), tl.trans(second), input_precision="ieee")
+    by_squeezed = tl.where(squeezed > 0, by_squeezed, 0.0)
+    by_unit = tl.dot(by_squeezed.to(kind), tl.trans(first), input_precision="ieee")
+    return by_gate, by_squeezed, by_unit + by_eta * gate
+
+
+@triton.jit
+def _product(left, right, kind):
+    """(B, W) and (B, H) to (W, H)."""
+    return tl.dot(tl.trans(left.to(kind)), right.to(kind), input_precision="ieee")
+
+
+@triton.jit
+def _store_sums(to, one, two, three, short, last, W: tl.constexpr, H: tl.constexpr):
+    """Store three vectors (W,), one (H,), and the sum of the last one."""
+    w = tl.arange(0, W)
+    tl.store(to + w, one)
+    tl.store(to + W + w, two)
+    tl.store(to + 2 * W + w, three)
+    tl.store(to + 3 * W + tl.arange(0, H), short)
+    tl.store(to + 3 * W + H, tl.sum(last, 0))
 
 
 @triton.jit
@@ -217,8 +241,7 @@ def attend(
     total = tl.zeros((W,), tl.float32)
     for start in range(0, b, B):
         k = start + tl.arange(0, B)
-        unit, _ = _unit(pre, i * b + k, k < b, W)
-        gate, _ = _gate(unit, one, one_bias, two, two_bias)
+        unit, _, gate, _ = _gated(pre, i * b + k, k < b, one, one_bias, two, two_bias, W)
         logit = tl.where((k < b)[:, None], unit * gate * inverse_t, float("-inf"))
         larger = tl.maximum(most, tl.max(logit, 0))
         total = total * tl.exp(most - larger) + tl.sum(tl.exp(logit - larger[None, :]), 0)
@@ -227,8 +250,7 @@ def attend(
     tl.store(sums + i * W + tl.arange(0, W), whole)
     for start in range(0, b, B):
         k = start + tl.arange(0, B)
-        unit, _ = _unit(pre, i * b + k, k < b, W)
-        gate, _ = _gate(unit, one, one_bias, two, two_bias)
+        unit, _, gate, _ = _gated(pre, i * b + k, k < b, one, one_bias, two, two_bias, W)
         eta = unit * gate
         share = tl.exp(eta * inverse_t - whole[None, :])
         at = (i * b + k)[:, None] * (2 * W) + tl.arange(0, W)[None, :]
@@ -237,6 +259,24 @@ def attend(
         tl.store(out + at, value.to(out.dtype.element_ty), mask=has)
         value = tl.load(x + at + W, mask=has, other=0).to(tl.float32) + _gelu(eta * share)
         tl.store(out + at + W, value.to(out.dtype.element_ty), mask=has)
+
+
+@triton.jit
+def _pull(
+    pre, gradient, gradient_node, i, b, whole, inverse_t, one, one_bias, two, two_bias,
+    W: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
+    """Sum a node's shares times the gradients by them over its configurations, (W,)."""
+    total = tl.zeros((W,), tl.float32)
+    for start in range(0, b, B):
+        k = start + tl.arange(0, B)
+        unit, _, gate, _ = _gated(pre, i * b + k, k < b, one, one_bias, two, two_bias, W)
+        eta = unit * gate
+        share = tl.exp(eta * inverse_t - whole[None, :])
+        at = i * gradient_node + k[:, None] * (2 * W) + tl.arange(0, W)[None, :] + W
+        slope = tl.load(gradient + at, mask=(k < b)[:, None], other=0).to(tl.float32)
+        total += tl.sum(slope * _gelu_slope(eta * share) * eta * share, 0)
+    return total
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -273,23 +313,16 @@ def attend_backward(
     for node in range(tl.program_id(0), n, tl.num_programs(0)):
         i = tl.cast(node, tl.int64)
         whole = tl.load(sums + i * W + w)
-        pull = tl.zeros((W,), tl.float32)  # sum of share * gradient by share
-        for start in range(0, b, B):
-            k = start + tl.arange(0, B)
-            has = (k < b)[:, None]
-            unit, _ = _unit(pre, i * b + k, k < b, W)
-            gate, _ = _gate(unit, one, one_bias, two, two_bias)
-            eta = unit * gate
-            share = tl.exp(eta * inverse_t - whole[None, :])
-            at = i * gradient_node + k[:, None] * (2 * W) + w[None, :] + W
-            slope = tl.load(gradient + at, mask=has, other=0).to(tl.float32)
-            pull += tl.sum(slope * _gelu_slope(eta * share) * eta * share, 0)
+        pull = _pull(
+            pre, gradient, gradient_node, i, b, whole, inverse_t, one, one_bias, two, two_bias, W, B
+        )
         node_sum = tl.zeros((W,), tl.float32)
         for start in range(0, b, B):
             k = start + tl.arange(0, B)
             has = (k < b)[:, None]
-            unit, shrink = _unit(pre, i * b + k, k < b, W)
-            gate, squeezed = _gate(unit, one, one_bias, two, two_bias)
+            unit, shrink, gate, squeezed = _gated(
+                pre, i * b + k, k < b, one, one_bias, two, two_bias, W
+            )
             eta = unit * gate
             share = tl.exp(eta * inverse_t - whole[None, :])
             at = i * gradient_node + k[:, None] * (2 * W) + w[None, :]
@@ -300,19 +333,11 @@ def attend_backward(
             by_log_t -= tl.sum(by_logit * eta, 0) * inverse_t
             by_eta = tl.load(gradient + at, mask=has, other=0).to(tl.float32) * _gelu_slope(eta)
             by_eta += by_cross * share + by_logit * inverse_t
-            by_gate = by_eta * unit * gate * (1 - gate)  # before the sigmoid
+            by_gate, by_squeezed, by_unit = _gate_backward(by_eta, unit, gate, squeezed, one, two)
             by_second_bias += tl.sum(by_gate, 0)
-            by_second += tl.dot(
-                tl.trans(by_gate.to(kind)), squeezed.to(kind), input_precision="ieee"
-            )
-            by_squeezed = tl.dot(by_gate.to(kind), tl.trans(two), input_precision="ieee")
-            by_squeezed = tl.where(squeezed > 0, by_squeezed, 0.0)
+            by_second += _product(by_gate, squeezed, kind)
             by_first_bias += tl.sum(by_squeezed, 0)
-            by_first += tl.dot(
-                tl.trans(unit.to(kind)), by_squeezed.to(kind), input_precision="ieee"
-            )
-            by_unit = by_eta * gate
-            by_unit += tl.dot(by_squeezed.to(kind), tl.trans(one), input_precision="ieee")
+            by_first += _product(unit, by_squeezed, kind)
             along = tl.sum(by_unit * unit, 1)[:, None]
             by_pre = (by_unit - along * unit) * shrink
             node_sum += tl.sum(by_pre, 0)
@@ -326,8 +351,4 @@ def attend_backward(
     tl.store(to + square, by_first)
     tl.store(to + W * H + square, by_second)
     to += 2 * W * H
-    tl.store(to + w, by_bias)
-    tl.store(to + W + w, by_degree_bias)
-    tl.store(to + 2 * W + w, by_second_bias)
-    tl.store(to + 3 * W + h, by_first_bias)
-    tl.store(to + 3 * W + H, tl.sum(by_log_t, 0))
+    _store_sums(to, by_bias, by_degree_bias, by_second_bias, by_first_bias, by_log_t, W, H)
