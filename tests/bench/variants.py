@@ -90,6 +90,7 @@ VARIANTS: dict[str, Variant] = {
     "ridge on summed features": Variant(rank=ridge),
     "boosting on summed features": Variant(rank=boosting),
     "tgraph": Variant("tgraph"),
+    "tgraph, physics": Variant("tgraph", {"physics": True}),
     **{
         f"tgraph, {epochs} epochs, dropout {dropout}": Variant(
             "tgraph", {"epochs": epochs, "dropout": dropout}

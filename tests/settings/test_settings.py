@@ -185,6 +185,7 @@ def test_every_setting_is_a_flag(kind):
         (COLLECTION, "tgraph", "--no-such", "unrecognized arguments: --no-such .*--help names"),
         (COLLECTION, "tgraph", "--epoch", "unrecognized arguments: --epoch 2"),  # shortened
         (COLLECTION, "gst", "--squeeze", "^--squeeze: gst has no such setting; it is .*tgraph"),
+        (COLLECTION, "gst", "--physics", "^--physics: gst has no such setting; it is of tgraph"),
         (COLLECTION, "prices", "--epochs", "^--epochs: prices has no such setting; it is .*gst"),
         (COLLECTION, "prices", "--channels=2", "^--channels: prices has no such setting; it is"),
         (COLLECTION, "gat", "--no-history", "^--no-history: gat has no such .* it is of gst$"),

@@ -40,6 +40,8 @@ class GraphBatch(OnDevice):
             rows of the other n - k nodes are the first n - k of the table, in node order.
         sources: (e,) int64, neighbours of node 0, then of node 1, ...
         pointers: (n + 1,) int64, where each node's neighbours start in ``sources``.
+        physics: (r, p) float32, what a layout does to a configurable node's tensors, if the network
+            reads it; all 0 in rows of other nodes.
     """
 
     features: Tensor
@@ -49,6 +51,7 @@ class GraphBatch(OnDevice):
     cells: Tensor
     sources: Tensor
     pointers: Tensor
+    physics: Tensor | None = None
 
     @property
     def node_count(self) -> int:
@@ -101,23 +104,27 @@ class RowVectors(nn.Module):
     """Rows of a batch as vectors: standardized numbers, opcode and layout embeddings.
 
     One embedding of digits serves the node's layout and the configuration's (section 2.2.4).
+    ``physics`` is how many such columns there are.
     """
 
-    def __init__(self, opcode_channels: int, layout_channels: int):
+    def __init__(self, opcode_channels: int, layout_channels: int, physics: int = 0):
         super().__init__()
         self.standardize = Standardize()
         self.opcode = nn.Embedding(OPCODES, opcode_channels)
         self.digit = nn.Embedding(DIGIT_VALUES, layout_channels)
-        self.width = NUMERIC + opcode_channels + (LAYOUT_DIGITS + CONFIG_DIGITS) * layout_channels
+        digits = (LAYOUT_DIGITS + CONFIG_DIGITS) * layout_channels
+        self.width = NUMERIC + opcode_channels + digits + physics
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """(rows, width) float32; width is 246 with the paper's embeddings."""
         digits = torch.cat([batch.layout, batch.config], dim=1)  # (r, 24)
-        parts = (
+        parts = [
             self.standardize(batch.features),  # (r, 134)
             self.opcode(batch.opcode),  # (r, opcode channels)
             self.digit(digits).flatten(1),  # (r, 24 * layout channels)
-        )
+        ]
+        if batch.physics is not None:
+            parts.append(batch.physics)  # (r, p)
         return torch.cat(parts, dim=1)
 
 

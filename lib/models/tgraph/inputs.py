@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.cache.codec import TENSORS, decode_layouts
+from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph, neighbours
 from lib.cache.prune import without_effects
+from lib.compiler.graph import TensorGraph
+from lib.compiler.tpu import PRODUCT_FEATURES, ConfiguredNodes, product_features
 from lib.models.common.chunks import device_of, scores_of
 from lib.models.common.input import Input
 from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
@@ -32,6 +34,7 @@ class GraphTensors:
     layout: torch.Tensor  # (n, 6) int64, digits + 1
     sources: torch.Tensor
     pointers: torch.Tensor
+    nodes: ConfiguredNodes | None = None  # if batches have physical columns
 
     def batch(self, rows: np.ndarray) -> GraphBatch:
         """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""
@@ -44,14 +47,20 @@ class GraphTensors:
             [torch.arange(configurable, configurable + fixed), torch.from_numpy(pairs // size)]
         )
         unset = torch.zeros((fixed, self.digits.shape[1]), dtype=torch.int64)
+        digits, physics = self.digits[torch.from_numpy(pairs % size)], None
+        if self.nodes is not None:
+            layouts = digits.numpy().reshape(-1, TENSORS, DIGITS) - 1
+            columns = product_features(self.nodes, pairs // size, layouts)
+            physics = torch.from_numpy(np.pad(columns, ((fixed, 0), (0, 0))))
         return GraphBatch(
             features=self.features[node],
             opcode=self.opcode[node],
             layout=self.layout[node],
-            config=torch.cat([unset, self.digits[torch.from_numpy(pairs % size)]]),
+            config=torch.cat([unset, digits]),
             cells=torch.from_numpy(index.reshape(keys.shape) + fixed),
             sources=self.sources,
             pointers=self.pointers,
+            physics=physics,
         )
 
 
@@ -74,7 +83,7 @@ def program_alone(graph: CachedGraph) -> GraphBatch:
     return graph_tensors(replace(graph, cells=unset, dictionary=dictionary)).batch(np.arange(1))
 
 
-def graph_tensors(graph: CachedGraph) -> GraphTensors:
+def graph_tensors(graph: CachedGraph, physics: bool = False) -> GraphTensors:
     """Prepare a cached graph for batching."""
     order = _order(graph)
     sources, pointers = neighbours(len(order), np.argsort(order)[graph.edges])
@@ -89,6 +98,7 @@ def graph_tensors(graph: CachedGraph) -> GraphTensors:
         ),
         sources=torch.from_numpy(sources),
         pointers=torch.from_numpy(pointers),
+        nodes=ConfiguredNodes.of(TensorGraph.of(graph)) if physics else None,
     )
 
 
@@ -154,8 +164,11 @@ def _pool_scores(
 
 
 INPUT = Input(
-    prepare=lambda graph, settings: graph_tensors(without_effects(graph, settings.hops)),
+    prepare=lambda graph, settings: graph_tensors(
+        without_effects(graph, settings.hops), settings.physics
+    ),
     scores=score_in_order,
     groupings=score_groupings,
     takes_less="lower --configurations, --inference-configurations or --channels",
+    widths=lambda settings: {"physics": len(PRODUCT_FEATURES) * settings.physics},
 )

@@ -29,6 +29,7 @@ class GraphStates(nn.Module):
         channel_attention, edges: parts of the blocks that table 3 takes out.
         dropout: share of the channels of f_in's rows left out in training. Configurations lack
             the same ones where they are alike, so that dropout makes none differ from another.
+        physics: columns of a batch's ``physics``.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
@@ -47,10 +48,11 @@ class GraphStates(nn.Module):
         channel_attention: bool = True,
         edges: bool = True,
         dropout: float = 0.0,
+        physics: int = 0,
     ):
         super().__init__()
         self.dropout = dropout
-        self.inputs = RowVectors(opcode_channels, layout_channels)
+        self.inputs = RowVectors(opcode_channels, layout_channels, physics)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
         reduction = squeeze if channel_attention else None
@@ -122,7 +124,7 @@ class TGraph(GraphStates):
         nn.init.uniform_(self.out.weight, *(g * score_gain / channels**0.5 for g in (-1, 1)))
 
     @classmethod
-    def from_settings(cls, settings: TGraphSettings) -> TGraph:
+    def from_settings(cls, settings: TGraphSettings, **widths: Any) -> TGraph:
         """The network with the widths that the settings name."""
         return cls(
             settings.channels,
@@ -136,6 +138,7 @@ class TGraph(GraphStates):
             channel_attention=settings.channel_attention,
             edges=settings.edges,
             dropout=settings.dropout,
+            **widths,
         )
 
     def forward(self, batch: GraphBatch) -> Tensor:

@@ -21,7 +21,7 @@ class TGraphSettings(SeveralCollections, TrainedLayouts, SageSettings):
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *SageSettings.weights_depend_on,
-        *("channel_attention", "cross_attention", "edges"),
+        *("channel_attention", "cross_attention", "edges", "physics"),
     )
     least_programs: ClassVar[int] = 20  # the paper's K
     evidence: ClassVar[str] = "published for TpuGraphs: .4785 in Kaggle's metric with all data"
@@ -56,6 +56,7 @@ class TGraphSettings(SeveralCollections, TrainedLayouts, SageSettings):
     channel_attention: bool = setting(True, "channel-wise self-attention in each block (2.3.1)")
     cross_attention: bool = setting(True, "cross-configuration attention in each block (2.3.2)")
     edges: bool = setting(True, "messages between neighbours; without, nodes stand by themselves")
+    physics: bool = setting(False, "read how layouts pad tensors and what they hold, too")
     # stage 3 (2.5.3)
     permutations: int = setting(
         10, "groupings of a graph's configurations to average over", first=3

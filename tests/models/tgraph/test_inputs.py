@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.codec import decode_layouts
+from lib.compiler.tpu import PRODUCT_FEATURES
 from lib.files.errors import UserError
-from lib.models.common.build import build_network
+from lib.models.common.build import build_network, network_for
 from lib.models.tgraph import inputs
 from lib.models.tgraph.inputs import INPUT, graph_tensors, score_groupings, score_in_batches
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import memory_errors
 from tests.builders import cached_graph, tiny_settings
+from tests.compiler.builders import Builder
 
 
 @st.composite
@@ -69,14 +71,60 @@ def test_a_batch_has_a_row_for_each_distinct_pair_only(case):
 
 
 def test_types_and_moving():
-    batch = graph_tensors(cached_graph()).batch(np.arange(3))
+    batch = graph_tensors(cached_graph(), physics=True).batch(np.arange(3))
     assert batch.node_count == 12
     assert batch.features.dtype == torch.float32
     moved = batch.to("meta")
     for one in fields(batch):
         assert getattr(moved, one.name).device.type == "meta"
-        if one.name != "features":
+        if one.name not in ("features", "physics"):
             assert getattr(batch, one.name).dtype == torch.int64
+
+
+def test_physical_columns_of_a_dot():
+    """Of a product of (4096, 512) and (512, 40), whose output has 40 or 4,096 of 128 lanes."""
+    made = Builder()
+    rows, columns = made.add("parameter", (4096, 512)), made.add("parameter", (512, 40))
+    dot = made.add("dot", (4096, 40), rows, columns)
+    graph = made.graph([dot], [[[order, (), ()]] for order in ((), (0, 1), (1, 0))])
+    tensors = graph_tensors(graph, physics=True)
+    batch = tensors.batch(np.arange(3))
+    assert (batch.physics[:2] == 0).all()  # of the two parameters
+    unset, narrow, wide = (
+        dict(zip(PRODUCT_FEATURES, batch.physics[row].tolist(), strict=True))
+        for row in batch.cells[0]
+    )
+    assert unset["dot"] == 1 and unset["convolution"] == 0
+    assert unset["work"] == pytest.approx(np.log2(4096 * 40 * 512) / 20)
+    assert [one["output.set"] for one in (unset, narrow, wide)] == [0, 1, 1]
+    lanes = [one["output.lanes"] for one in (unset, narrow, wide)]
+    assert lanes == pytest.approx([np.log2(128 / 40) / 8, 0, np.log2(128 / 40) / 8])
+    assert unset["kernel.rank"] == 0.5
+    for row in range(3):  # alone or together
+        alone = tensors.batch(np.array([row]))
+        assert torch.equal(alone.physics[alone.cells], batch.physics[batch.cells[:, row : row + 1]])
+
+
+def test_physical_columns_of_no_weight_change_no_score():
+    graph, chosen = cached_graph(), tiny_settings(precision="float32")
+    read = tiny_settings(precision="float32", physics=True)
+    torch.manual_seed(0)
+    plain, wide = network_for(chosen).eval(), network_for(read).eval()
+    weights = plain.state_dict()
+    columns = torch.zeros(len(weights["first.weight"]), len(PRODUCT_FEATURES))
+    assert INPUT.prepare(graph, chosen).batch(np.arange(5)).physics is None
+    with pytest.raises(RuntimeError, match="size mismatch for first"):
+        wide.load_state_dict(weights)
+    weights["first.weight"] = torch.cat([weights["first.weight"], columns], dim=1)
+    wide.load_state_dict(weights)
+    scores = [
+        INPUT.scores(network, INPUT.prepare(graph, one), 4, None)
+        for network, one in ((plain, chosen), (wide, read))
+    ]
+    np.testing.assert_allclose(*scores, rtol=0, atol=1e-6)
+    with torch.no_grad():
+        wide.first.weight[:, -len(PRODUCT_FEATURES) :] = 1
+    assert not np.allclose(INPUT.scores(wide, INPUT.prepare(graph, read), 4, None), scores[0])
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])
