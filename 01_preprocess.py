@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
+
 from lib.cache.compress import deduplicated, encoded, padded, with_effects
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest

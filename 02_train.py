@@ -8,12 +8,16 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/: model.safetensors (the best 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
 
 from lib.cache.reader import Cache
 from lib.files import tensor_file
@@ -31,7 +35,7 @@ from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, load_fold, new_network, optimizer_of, seed_torch
 from lib.training.schedule import learning_rate, passes_of
 from lib.training.split import left_out
-from lib.training.summary import log_graphs, summary_table
+from lib.training.summary import log_validations, summary_table
 
 
 def main(stage: Stage) -> None:
@@ -164,7 +168,7 @@ def write_results(
     checkpoint.delete()
 
     tracker, name = stage.tracker, f"weights-{settings.results}-fold-{fold}"
-    log_graphs(tracker, validations, settings.metric)
+    log_validations(tracker, validations, settings.metric)
     tracker.artifact(name, "model", *stage.files[:3])
     print(
         f"{summary_table(history, validations, settings.metric)}\n"

@@ -8,9 +8,13 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv (of programs: prediction
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
+
+sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json

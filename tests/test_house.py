@@ -240,7 +240,7 @@ def test_a_model_reads_all_of_its_settings(kind) -> None:
         ("lib/report/page.py", "lib/programs/train.py", arrows_up),
         ("lib/models/segments/steps.py", "lib/models/tile/network.py", arrows_up),
         ("lib/programs/train.py", "lib/collect/xla/bench.py", arrows_up),
-        ("lib/systems.py", "lib/training/loop.py", arrows_up),
+        ("lib/systems.py", "lib/training/fold.py", arrows_up),
         ("lib/compiler/tpu.py", "lib/compiler/cpu/loops.py", hardware_that_meets),
         ("lib/compiler/cpu/loops.py", "lib/compiler/tpu.py", hardware_that_meets),
         ("02_train.py", "lib/models/tgraph/training.py", stages_that_know),

@@ -122,8 +122,6 @@ def test_a_networks_latency_is_the_replay_of_its_programs(run, latency):
     assert found["low"] <= found["seconds"] <= found["high"]
     gap = json.loads(latency("any", 1, "sse2", "--json", "--gap", "1000").stdout)
     assert gap["replayed_seconds"] == pytest.approx(total + 4e-3, rel=1e-4)
-    drawn = latency("any", 1, "sse2", "--schedules", 8).stdout
-    assert "/latency/any.b1.random.sse2.json" in drawn
     text = latency("any", 1, "avx512").stdout
     assert "latency: diamond.b1 on cpu.avx512.1t: " in text
     assert "task learned" in text
@@ -135,7 +133,6 @@ def test_a_networks_latency_is_the_replay_of_its_programs(run, latency):
         (("any", 1, "neon"), {}, "device 'neon': neither an instruction set (sse2, avx512)"),
         (("any", 0, "sse2"), {}, "--batch 0: must be at least 1"),
         (("any", 1, "sse2"), {"--gap": "nan"}, "--gap nan: must be at least 0"),
-        (("any", 1, "sse2"), {"--schedules": 0}, "--schedules 0: must be at least 1"),
         (("any", 1, "sse2"), {"--budget": 0}, "--budget 0: must be at least 1"),
         (("any", 1, "sse2"), {"--tvm": "nowhere"}, "--tvm nowhere: no such file"),
         (("any", 1, "sse2"), {"--outputs": "x", "--model": "cdmpp"}, "@cdmpp: nothing is trained"),

@@ -15,9 +15,9 @@ from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
-from lib.training.loop import Training
 from tests.kernels import COLLECTION
 from tests.tpu import kernels
+from tests.training_loop import Training
 
 # One step a pass over the kernels, so passes are steps; few kernels want a narrow network.
 CHOSEN = {"channels": 64, "kernels": 16, "epochs": 100.0, "learning_rate": 3e-3}

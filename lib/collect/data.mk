@@ -40,7 +40,8 @@ download: $(DOWNLOADED)  ## the official archives of COLLECTION into DATA: [SPLI
 $(filter %/train,$(DOWNLOADED)): | $(filter-out %/train,$(DOWNLOADED))
 TAR = $(ROOT)/.partial-$(subst -,_,npz-$(COLLECTION)-$(@F)).tar
 $(DOWNLOADED):
-	curl -fL -C - --retry 6 --create-dirs -o $(TAR) $(ORIGIN)/$(patsubst .partial-%,%,$(notdir $(TAR)))
+	curl -fL -C - --retry 6 --create-dirs -o $(TAR) $(ORIGIN)/$(patsubst .partial-%,%,$(notdir $(TAR))) || \
+		{ echo >&2 'error: $(TAR): not whole; start again, or unpack one fetched otherwise in $(ROOT)'; exit 2; }
 	@rm -rf $(TAR:.tar=) && mkdir -p $(TAR:.tar=) $(@D)
 	tar -xof $(TAR) -C $(TAR:.tar=) || { echo >&2 'error: $(TAR): if it is damaged, delete it and start again'; exit 2; }
 	@mv $(TAR:.tar=)/$(@:$(ROOT)/%=%) $@ && rm -r $(TAR) $(TAR:.tar=)

@@ -40,10 +40,7 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
 
 
 def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
-    """Log the sizes before and after to W&B, of all graphs and, as a table, of each."""
-    totals = {"graphs": len(table)}
+    """Log the sizes before and after to W&B, of all graphs together."""
     names = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
-    totals |= {name: int(table[name].sum()) for name in names if name in table.columns}
-    tracker.summarize(totals)
-    columns = [c for c in table.columns if not c.endswith("_offset") and c != "fingerprint"]
-    tracker.table("graphs", table.select(columns))
+    totals = {name: int(table[name].sum()) for name in names if name in table.columns}
+    tracker.summarize({"graphs": len(table), **totals})

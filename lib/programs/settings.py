@@ -28,7 +28,6 @@ class ProgramCollection(TrainedSettings):
     graphs: ClassVar[str] = "tasks"
     table: ClassVar[str] = "predictions.csv"
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (*TrainedSettings.weights_depend_on, "split")
 
     folds_total: int = setting(4, "K: parts that the networks are split into", 2)
     # Shares of training between which the relative error's weight rises; by default it never does.
@@ -58,11 +57,6 @@ class ProgramCollection(TrainedSettings):
 @dataclass(frozen=True)
 class ProgramSettings(ProgramCollection):
     """CDMPP as the paper has it, with sizes that suit a CPU."""
-
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *ProgramCollection.weights_depend_on,
-        *("paper", "channels", "layers", "heads", "most_leaves", "positional", "label_transform"),
-    )
 
     network: ClassVar[str] = "lib.programs.models.cdmpp:Cdmpp"
     # Table 6, and what its code adds: no warm-up, and gradients of a norm of at most 2.
@@ -116,10 +110,6 @@ class ProgramSettings(ProgramCollection):
 class ProgramPlusSettings(ProgramCollection):
     """CDMPP+: a network that adds leaves up, and reads which thresholds they pass."""
 
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *ProgramCollection.weights_depend_on,
-        *("channels", "layers"),
-    )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
 
     loss: ClassVar[str] = "relative"

@@ -16,7 +16,6 @@ import numpy as np
 GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
 TOPS = (1, 5, 10)  # values of k whose slowdowns are shown
 TILE_TOP = 5  # best predicted configurations of a tile kernel that count
-NOTABLE = 0.01  # a pick counts as faster or slower from this difference to the compiler's own
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,6 @@ class Metric:
         decimals: digits after the point; of a percentage, if ``percent``.
         percent: whether it is a share, shown with a percent sign.
         logarithm: whether it is the natural logarithm of a ratio, shown as ratio minus 1.
-        share: whether it is 1 or 0 for a graph, so that its mean is a share of graphs.
         least: the lower bound, where an axis begins; ``None`` without a bound.
         explained: one sentence that defines it.
     """
@@ -46,7 +44,6 @@ class Metric:
     decimals: int = 3
     percent: bool = False
     logarithm: bool = False
-    share: bool = False
     least: float | None = None
     explained: str = ""
 
@@ -155,9 +152,7 @@ def gains(scores: np.ndarray, runtimes: np.ndarray, default: int) -> dict[str, f
     scores, runtimes = _checked(scores, runtimes)
     pick = pick_of(scores, default)
     speedup, best = (float(np.log(runtimes[default] / t)) for t in (runtimes[pick], runtimes.min()))
-    faster, slower = (sign * speedup > np.log1p(NOTABLE) for sign in (1, -1))
-    numbers = speedup, best, float(faster), float(slower)
-    return dict(zip((metric.key for metric in GAINS), numbers, strict=True))
+    return {SPEEDUP.key: speedup, BEST_SPEEDUP.key: best}
 
 
 def mean_metrics(graphs: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -254,22 +249,5 @@ BEST_SPEEDUP = replace(
     heading="possible",
     explained="the same of the measured fastest: more there is not to gain",
 )
-FASTER = replace(
-    SPEEDUP,
-    key="faster",
-    name="picks over 1 % faster",
-    heading="faster",
-    logarithm=False,
-    share=True,
-    explained="share of graphs whose pick beats the compiler's own by more than that",
-)
-SLOWER = replace(
-    FASTER,
-    key="slower",
-    name="picks over 1 % slower",
-    heading="slower",
-    higher_is_better=False,
-    explained="share of graphs whose pick loses to it by more than that",
-)
 # Gains over the compiler's own configuration, for graphs that have it.
-GAINS = (SPEEDUP, BEST_SPEEDUP, FASTER, SLOWER)
+GAINS = (SPEEDUP, BEST_SPEEDUP)

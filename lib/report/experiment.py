@@ -11,8 +11,6 @@ from typing import Any
 
 import polars as pl
 
-from lib.cache.format import TABLE
-from lib.cache.reader import read_table
 from lib.files.errors import DataError, UserError, in_one_line
 from lib.files.parquet import read_parquet
 from lib.files.results import read_fold_metrics, read_metrics
@@ -36,8 +34,6 @@ class Experiment:
         metrics: stage 4's, possibly empty.
         folds: each trained fold's ``metrics.json``.
         histories: each trained fold's, a row an epoch.
-        graphs: the cache's table; empty if there is none.
-        cache: the folder of the cache, there or not.
         stages: records of the stages' last runs, by ``stage`` or ``stage_<fold>``.
     """
 
@@ -45,9 +41,7 @@ class Experiment:
     metrics: dict[str, Any]
     folds: dict[int, dict[str, Any]]
     histories: dict[int, pl.DataFrame]
-    graphs: pl.DataFrame
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
-    cache: Path = Path()
 
     @property
     def collection(self) -> str:
@@ -153,9 +147,7 @@ def read_experiment(
         metrics=metrics,
         folds=folds,
         histories={fold: history for fold, history in histories.items() if history is not None},
-        graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
         stages=_records(folder, cache, set(numbers) - set(folds)),
-        cache=cache,
     )
     expected = {str: {experiment.kind.main.key: float}}  # which graphs are ranked by
     for name in SECTIONS:

@@ -9,7 +9,7 @@ import io
 import re
 import warnings
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,9 +71,7 @@ def picture(
     return element.format(label, width, f"data:image/svg+xml;base64,{data}")
 
 
-def learning_curve(
-    histories: Mapping[int, pl.DataFrame], column: str, name: str, log: bool = False
-) -> Markup | None:
+def learning_curve(histories: Mapping[int, pl.DataFrame], column: str, name: str) -> Markup | None:
     """Return a column of the histories by epoch: a line for each fold, a heavy one for their mean.
 
     ``None`` if no history has the column.
@@ -96,9 +94,7 @@ def learning_curve(
             common = sorted(set.intersection(*map(set, curves.values())))
             means = [np.mean([curve[epoch] for curve in curves.values()]) for epoch in common]
             axes.plot(common, means, color=TEXT, linewidth=2.6)
-        values = [value for curve in curves.values() for value in curve.values()]
-        log_y = use_logarithm(axes, "y", values) if log else False
-        axes.set_title(name + (" (log)" if log_y else ""))
+        axes.set_title(name)
         axes.set_xlabel("epoch")
         axes.set_xlim(left=0)
         label_ticks(axes)
@@ -171,14 +167,6 @@ def ranked(metrics: Mapping[str, Mapping[str, float]], main: Metric) -> list[str
 def evenly(count: int, most: int) -> list[int]:
     """Return places from 0 to ``count`` - 1, evenly spaced if there are more than ``most``."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist()
-
-
-def use_logarithm(axes: Axes, axis: str, values: Sequence[float] | np.ndarray) -> bool:
-    """Give an axis a logarithmic scale where values are positive and span a factor of 20."""
-    wide = min(values) > 0 and max(values) / min(values) > 20
-    if wide:
-        getattr(axes, f"set_{axis}scale")("log")
-    return wide
 
 
 def label_ticks(axes: Axes) -> None:

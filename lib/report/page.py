@@ -84,11 +84,9 @@ def _content(experiment: Experiment) -> dict[str, Any]:
     kind, section = experiment.kind, experiment.headline
     shown = [s for s in ("test", "validation") if experiment.metrics_of(s)]
     place = SYSTEMS[kind.name].report  # of what such collections alone have
-    columns = (  # of a history, what each is called, whether a logarithm suits it
-        ("loss", "training loss", False),
-        (f"validation_{kind.main.key}", f"validation {kind.main.name}", False),
-        ("gradient_norm", "gradient norm", True),
-        ("learning_rate", "learning rate", False),
+    columns = (  # of a history, and what each is called
+        ("loss", "training loss"),
+        (f"validation_{kind.main.key}", f"validation {kind.main.name}"),
     )
     curves = [figures.learning_curve(experiment.histories, *column) for column in columns]
     return {
@@ -116,7 +114,6 @@ def _content(experiment: Experiment) -> dict[str, Any]:
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
         **(named(place)(experiment) if place else {"latencies": ()}),
-        "savings": tables.savings(experiment),
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),
         "facts": tables.facts(experiment),

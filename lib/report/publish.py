@@ -6,15 +6,13 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-import polars as pl
-
 from lib.report.experiment import SECTIONS, Experiment
 from lib.runs.stage import Stage
 
 
 def publish(experiment: Experiment, stage: Stage, files: Sequence[Path]) -> None:
-    """Send means, each fold's validation score and which were blended, a table of graphs, the
-    report and the submission to W&B.
+    """Send means, each fold's validation score and which were blended, the report and the
+    submission to W&B.
 
     Args:
         experiment: whose submission, metrics and report are written.
@@ -34,18 +32,6 @@ def publish(experiment: Experiment, stage: Stage, files: Sequence[Path]) -> None
         over = {"mean": statistics.fmean(values), "deviation": spread, "folds": len(values)}
         tracker.summarize({f"validation_{metric}/{name}": one for name, one in over.items()})
     tracker.summarize({"folds_blended": experiment.blended})
-    tracker.table("graphs", graphs(experiment))
     tracker.page("report", experiment.folder / "report.html")
     word = files[0].stem.rstrip("s")
     tracker.artifact(f"{word}-{experiment.collection}", word, *files)
-
-
-def graphs(experiment: Experiment) -> pl.DataFrame:
-    """A row a graph of every section: ``section, graph``, and a column a metric; worst first, as
-    a table that nobody has sorted shows them."""
-    rows = [(s, name, row) for s in SECTIONS for name, row in experiment.metrics_of(s).items()]
-    keys = sorted({key for _, _, row in rows for key in row})
-    schema = {"section": pl.String, "graph": pl.String, **dict.fromkeys(keys, pl.Float64)}
-    table = pl.DataFrame([(s, n, *map(row.get, keys)) for s, n, row in rows], schema, orient="row")
-    main = experiment.kind.main
-    return table.sort(main.key, descending=not main.higher_is_better) if rows else table

@@ -12,12 +12,6 @@ from lib.report.figures import bar, ranked
 from lib.report.statistics import mean, with_error
 from lib.runs.code import SCRIPTS, STAGES
 
-SIZES = (  # of a graph before stage 1 and after it: name, columns of the cache's table
-    ("nodes", "source_nodes", "nodes"),
-    ("edges", "source_edges", "edges"),
-    ("configurations", "source_configurations", "configurations"),
-)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -45,7 +39,7 @@ def numbers(experiment: Experiment) -> Table:
 def graphs(experiment: Experiment, most: int = 1000) -> Table:
     """Return a row for each graph that was not learned from, best first, ``most`` of a section."""
     kind, rows = experiment.kind, []
-    shown = [metric for metric in kind.described if not metric.share]
+    shown = kind.described
     for section in ("test", "validation"):
         metrics = experiment.metrics_of(section)
         for name in ranked(metrics, kind.main)[:most]:
@@ -53,28 +47,6 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
             rows.append([name, section, *(m.text(row.get(m.key)) for m in shown)])
     head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
-
-
-def savings(experiment: Experiment) -> Table | None:
-    """Return sizes before and after stage 1; ``None`` without a cache."""
-    frame = experiment.graphs
-    if frame.is_empty():
-        return None
-    there = [row for row in SIZES if {*row[1:]} <= {*frame.columns}]
-    sizes = [
-        (name, int(frame[a].sum()), int(frame[b].sum()), "{:,}".format) for name, a, b in there
-    ]
-    if "source_bytes" in frame.columns:
-        now = sum(path.stat().st_size for path in experiment.cache.iterdir())
-        sizes.append(("bytes", int(frame["source_bytes"].sum()), now, readable))
-    rows = []
-    for name, before, after, text in sizes:
-        share = after / max(1, before)
-        cells = [text(before), text(after), f"{before / max(1, after):.1f}×"]
-        if name == "configurations" and not experiment.kind.ordered:
-            name = "latencies"
-        rows.append([name, *cells, bar(share, f"{share:.0%} kept")])
-    return Table(["", "before", "after", "ratio", "kept"], rows)
 
 
 def times(experiment: Experiment) -> Table:

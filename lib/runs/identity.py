@@ -36,7 +36,7 @@ TRAINED = ("model.safetensors", "last.safetensors", "metrics.json", "history.par
 NO_VALUES = {
     *("how_to_get", "graphs", "table", "fits", "implied", "evidence"),
     *("hardware_of", "least_programs", "scatter"),
-    *("cache_depends_on", "others_depend_on", "weights_depend_on"),
+    *("cache_depends_on", "others_depend_on"),
 }
 TAIL = 1 << 16  # bytes at the end of a parquet, which have its metadata
 HEAD = 1 << 24  # bytes at most that the metadata of tensors take, at the beginning

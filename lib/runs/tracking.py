@@ -16,9 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-import polars.selectors as cs
-
 if TYPE_CHECKING:
     import wandb
 
@@ -93,10 +90,6 @@ class Tracker:
         """
         step = math.ceil(values[axis])
         self._attempt(lambda: self.run.log(dict(values), step=step))
-
-    def table(self, name: str, rows: pl.DataFrame) -> None:
-        """Log a table, once, at the end."""
-        self._attempt(lambda: self.run.log({name: wandb_table(rows)}))
 
     def page(self, name: str, path: Path) -> None:
         """Log an HTML file, to be read in the dashboard."""
@@ -198,21 +191,6 @@ def wandb_artifact(name: str, kind: str, paths: Sequence[Path]) -> wandb.Artifac
     for path in paths:
         artifact.add_file(str(path))
     return artifact
-
-
-def wandb_table(rows: pl.DataFrame) -> wandb.Table:
-    """Return a table for W&B; with types of its columns it takes a fifth of the time.
-
-    W&B keeps tables as JSON, which has no way to write what is missing or not finite: ``None``
-    stands there instead.
-    """
-    import wandb
-
-    finite = rows.with_columns(pl.when(cs.float().is_finite()).then(cs.float()))
-    kinds = [
-        float if kind.is_numeric() else bool if kind == pl.Boolean else str for kind in rows.dtypes
-    ]
-    return wandb.Table(columns=rows.columns, data=finite.rows(), dtype=kinds)
 
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:

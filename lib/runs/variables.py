@@ -163,16 +163,19 @@ OF_SOME_MODELS = {"EPOCHS": "epochs", "TTA": "permutations", "HOPS": "hops", "AL
 
 def every(data: str, model: str) -> str:
     """Return the collections that have data, such as ``tile-xla:MODEL=,TTA=``: with what empties
-    the variables that the collection's model does not read."""
-    from lib.settings import COLLECTIONS, MODELS, settings_class  # late, for a check needs neither
-    from lib.settings.resolved import place_of
+    the variables that the collection's model does not read. Where official data were downloaded,
+    bundled ones do not count: the two make no submission together."""
+    # Late, for a check needs none of them.
+    from lib.settings import COLLECTIONS, MODELS, resolved, settings_class
     from lib.tpugraphs.dataset import read_dataset
 
-    found = []
-    for name in COLLECTIONS:
-        if place := place_of(name, Path(data) if data else None):
+    found, given = [], Path(data) if data else None
+    roots = {name: p[0] for name in COLLECTIONS if (p := resolved.place_of(name, given))}
+    downloaded = resolved.DOWNLOADED in roots.values()
+    for name, root in roots.items():
+        if root == resolved.DOWNLOADED or not downloaded:
             named = model if model in MODELS[COLLECTIONS[name]] else None
-            kind = settings_class(name, named, read_dataset(place[0]))
+            kind = settings_class(name, named, read_dataset(root))
             fields = {field.name for field in dataclasses.fields(kind)}
             unread = [v for v, field in OF_SOME_MODELS.items() if field not in fields]
             unread += ["MODEL"] if model and not named else []

@@ -74,14 +74,14 @@ def merge(collections: Iterable[Collection], official: bool = False) -> Merged:
         entries |= named
         ids = list(part.ids)
         absent = [name for name in ids if name not in named]
+        whole = OFFICIAL_TEST.get(part.name, len(ids)) if official else len(ids)
         if not part.file.exists():
-            size = f"{len(ids)} rows" if ids else "all of it: no data"
+            size = f"{whole} rows" if whole else "all of it: no data"
             missing.append(f"{part.name} ({size}; make all COLLECTION={part.name})")
         elif absent:
             more = f" and {len(absent) - 1} more" if absent[1:] else ""
             missing.append(f"{absent[0]}{more}")
-        whole = OFFICIAL_TEST.get(part.name, len(ids))
-        if official and part.file.exists() and len(ids) != whole:
+        if part.file.exists() and len(ids) != whole:
             missing.append(f"{part.name}: {len(ids)} of {whole} official test graphs")
     return Merged(entries, missing)
 

@@ -23,9 +23,11 @@ from lib.ranking.folds import fold_number
 from lib.runs.stage import stage_script
 from lib.scoring.scores import is_independent
 from lib.settings import WEIGHTS_FILES, Settings
-from lib.settings.tables import check_trained_with, settings_class
+from lib.settings.tables import settings_class
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
+
+CHANGE_NO_WEIGHTS = {"threads", "device", "weights"}  # settings that stage 2 reads
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
 
     Raises:
         UserError: if there is none.
-        DataError: if the folds were trained with other settings or data than one another.
+        DataError: if the folds were trained with other settings or data than one another, or
+            than ``overrides`` say.
     """
     files = [path for n in WEIGHTS_FILES.values() for path in folder.glob(f"fold_*/{n}")]
     said = tensor_file.read_metadata(min(files)).get("weights") if files else None
@@ -81,12 +84,14 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
         expect(metadata, {"data": str, kind.metric: float}, paths[fold])
     _, first = loaded[min(paths)]
     trained = trained_settings(kind, first, overrides)
+    read = [f.name for f in dataclasses.fields(kind) if f.metadata.get("first", 1) < 3]
+    names = {*read} & first.keys() - CHANGE_NO_WEIGHTS
+    values = {"data": first["data"]} | {name: getattr(trained, name) for name in sorted(names)}
     for fold, (_, metadata) in loaded.items():
-        check_trained_with(paths[fold], metadata, trained, fold)
-        for key in ("data", "hops"):
-            if metadata.get(key) != first.get(key):
-                expected = "that of the other folds: train again"
-                raise DataError(paths[fold], key, metadata.get(key), expected)
+        for name, value in {"fold": fold, **values}.items():
+            if metadata.get(name) != value:
+                expected = f"{value}, as of the other folds or by a flag: train again"
+                raise DataError(paths[fold], name, metadata.get(name), expected)
     validation = {fold: metadata[trained.metric] for fold, (_, metadata) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, trained.best_folds, trained.higher_is_better):

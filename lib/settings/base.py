@@ -118,7 +118,7 @@ class Settings:
     input: ClassVar[str]
     fold: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
-    # A cache is of use only with the settings that it was made with ...
+    # A cache is of use only with the settings that it was made with.
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
     # Settings that :attr:`others` depends on, whose caches are read as well.
     others_depend_on: ClassVar[tuple[str, ...]] = ()
@@ -138,10 +138,6 @@ class Settings:
     evidence: ClassVar[str] = ""
     score_digits: ClassVar[int] = 4  # of the scores that make rank shows: equal ones share a rank
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
-    # ... and a network only with those that it was trained with.
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *("collection", "model", "seed", "folds_total", "keep_together"),
-    )
 
     collection: str
     model: str = setting("", "network, one of those in lib/models")

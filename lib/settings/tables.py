@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from lib.files.errors import DataError, UserError
+from lib.files.errors import UserError
 from lib.files.named import Named
 from lib.ranking.folds import UNIT_OF
 from lib.settings.base import EVERY, NONE, Settings
@@ -142,25 +141,6 @@ def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str
     fields = {setting.name for setting in dataclasses.fields(kind)}
     values = values | {name: getattr(dataset, name) for name in OF_DATA}
     return {"model": kind.model} | {name: values[name] for name in values if name in fields}
-
-
-def check_trained_with(
-    path: Path, metadata: Mapping[str, Any], settings: Settings, fold: int
-) -> None:
-    """Raise a :class:`DataError` unless weights are those of a fold, trained with these settings.
-
-    With another seed or number of folds, graphs that the network learned from would pass for
-    validation. What weights say of themselves is :func:`lib.files.tensor_file.load`'s.
-    """
-    for name, expected in {"fold": fold, "kept": settings.weights}.items():
-        if metadata.get(name) != expected:
-            raise DataError(path, name, metadata.get(name), f"{expected}; train again")
-    for name in settings.weights_depend_on:
-        if metadata.get(name) != getattr(settings, name):
-            flag = f"--{name.replace('_', '-')}"
-            raise DataError(
-                path, name, metadata.get(name), f"{getattr(settings, name)} as {flag} says"
-            )
 
 
 def plain_model(collection: str) -> type[Settings]:

@@ -24,7 +24,6 @@ from lib.tpugraphs.npz import stem
 
 PUNCTUATION = frozenset(',:;"')  # of a submission
 FAMILIES_FILE = "programs.parquet"
-FAMILIES = dict.fromkeys(("collection", "graph", "family"), "text") | {"family_in_training": "flag"}
 MEASURED = dict.fromkeys(("collection", "split", "graph"), "text")
 MEASURED |= {"config": "integer", "runtime": "number", "rounds": "list of integer"}
 LONGEST = 2**63 - 1
@@ -81,21 +80,6 @@ class DataRoot:
         _check_none(path, rows, "config", wrong, "each of 0, 1, 2 ... once")
         whole = rows["runtime"].dtype.is_integer()
         return rows.with_columns(runtime.cast(pl.Int64 if whole else pl.Float64))
-
-    def programs(self, collection: str) -> pl.DataFrame | None:
-        """Return what is known of the programs of our own measurements; ``None`` if not there.
-
-        Columns ``graph, family, family_in_training``: whether the training split has programs
-        of its family.
-
-        Raises:
-            DataError: if it is another table, or a program is in it twice.
-        """
-        path = self.path / FAMILIES_FILE
-        rows = _rows(path, FAMILIES, collection)
-        if rows is not None:
-            _check_none(path, rows, "graph", pl.col("graph").is_duplicated(), "each program once")
-        return rows
 
 
 def unusable_in(name: str) -> str:

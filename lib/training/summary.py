@@ -1,4 +1,4 @@
-"""The table at the end of stage 2, and the validation graphs for W&B."""
+"""The table at the end of stage 2, and the last numbers for W&B."""
 
 from __future__ import annotations
 
@@ -42,12 +42,7 @@ def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: 
     )
 
 
-def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> None:
-    """Log the final numbers to W&B and, as a table, each validation graph's."""
-    tracker.summarize({f"{name}_{metric}": entry.get(metric) for name, entry in validation.items()})
-    tracker.summarize({f"{name}_epoch": entry.get("epoch") for name, entry in validation.items()})
-    graphs = {name: entry.get("graphs", {}) for name, entry in validation.items()}
-    names = sorted(set().union(*graphs.values()))
-    columns = {f"{name}_{metric}": [row.get(n) for n in names] for name, row in graphs.items()}
-    schema = {"graph": pl.String, **dict.fromkeys(columns, pl.Float64)}
-    tracker.table("graphs", pl.DataFrame({"graph": names, **columns}, schema))
+def log_validations(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> None:
+    """Log the last and the best validation to W&B."""
+    for key in (metric, "epoch"):
+        tracker.summarize({f"{name}_{key}": entry.get(key) for name, entry in validation.items()})

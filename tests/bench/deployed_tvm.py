@@ -115,7 +115,7 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     found = {how: searched(network, how, args) for how in searches}
     os.sched_setaffinity(0, {args.core})
     torch.set_num_threads(1)
-    source = imported(named(network, 1), deployed=True)
+    source = imported(named(network, 1))
     runs = {
         how: runner(tvm.runtime.load_module(str(path)), source.inputs)
         for how, (path, _) in found.items()

@@ -52,7 +52,7 @@ from lib.programs.tensorir.records import SPLITS, is_general
 from lib.programs.train import ProgramsFold
 from lib.ranking.metrics import kendall_tau
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.training.loop import Training
+from tests.training_loop import Training
 
 COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
 KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone

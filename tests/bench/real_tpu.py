@@ -49,9 +49,9 @@ from lib.settings import Settings, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
 from lib.training.fold import Fold
-from lib.training.loop import Training
 from lib.training.split import LabelledGraph
 from tests.graphs import compress
+from tests.training_loop import Training
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 GRAPHS = {

@@ -18,7 +18,7 @@ from lib.programs.inputs import Programs, predict
 from lib.programs.pooled import POOLED, pooled_rows
 from lib.programs.settings import TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
-from lib.training.loop import Training
+from tests.training_loop import Training
 
 ROUNDS = 300  # of boosting
 BOOSTING = {

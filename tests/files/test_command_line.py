@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 
 import pytest
 
 from lib.files.command_line import Parser
 from lib.files.errors import UserError
-from tests.stages import REPOSITORY, SCRIPTS
+from tests.stages import REPOSITORY, SCRIPTS, environment
 
 MODULES = (
     "lib.scoring.score",
@@ -30,6 +31,15 @@ def test_flags_are_taken_as_they_are_written():
     assert parser.parse_args(["--model", "gst"]).model == "gst"
     with pytest.raises(UserError, match="unrecognized arguments: --mod gst; it --help names"):
         parser.parse_args(["--mod", "gst"])
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_stage_finds_the_code_whatever_pythonsafepath_says(tmp_path, script):
+    environ = environment() | {"PYTHONSAFEPATH": "1"}
+    del environ["PYTHONPATH"]
+    command = [sys.executable, REPOSITORY / script, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from lib.training.fold import load_fold, new_network
-from lib.training.loop import Training
 from tests.programs.builders import tiny_plus, tiny_settings, write_programs
+from tests.training_loop import Training
 
 SETTINGS, PLUS = tiny_settings(), tiny_plus()
 BOTH = pytest.mark.parametrize("settings", [SETTINGS, PLUS], ids=["cdmpp", "cdmpp-plus"])

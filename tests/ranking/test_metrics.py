@@ -132,7 +132,6 @@ def test_what_a_pick_gains_over_the_compilers_own(scores, own, pick):
     ratio = runtimes[own] / runtimes[pick]
     assert found["log_speedup"] == pytest.approx(np.log(ratio))
     assert found["best_log_speedup"] == pytest.approx(np.log(runtimes[own] / 800))
-    assert (found["faster"], found["slower"]) == (ratio > 1.01, 1 / ratio > 1.01)
 
 
 def test_the_mean_speedup_is_geometric_and_shown_as_a_change():
@@ -142,4 +141,3 @@ def test_the_mean_speedup_is_geometric_and_shown_as_a_change():
     assert SPEEDUP.plain(rows[0]["log_speedup"]) == "100.0%"
     assert SPEEDUP.text(rows[1]["log_speedup"], signed=True) == f"−50.0{GLUE}%"
     assert SPEEDUP.plain(-0.0004) == "0.0%" and SPEEDUP.text(-0.0004) == f"0.0{GLUE}%"
-    assert (mean["faster"], mean["slower"]) == (0.25, 0.25)

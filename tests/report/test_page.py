@@ -15,7 +15,7 @@ from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
 
 SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
-    "real": ("result", "learning", "graphs", "cache", "time", "origin"),
+    "real": ("result", "learning", "graphs", "time", "origin"),
     "full": ("result", "learning", "graphs", "origin"),
     "empty": ("result", "origin"),
 }
@@ -86,7 +86,7 @@ def test_in_a_browser(browser, finished, full, which, size, scheme):
     assert page.evaluate(EMPTY) == []
     assert page.evaluate(TOO_WIDE) <= 0
     assert page.evaluate(FAINT) == []
-    assert page.locator("img.figure:visible").count() >= 5  # curves, sections of graphs
+    assert page.locator("img.figure:visible").count() >= 4  # curves, sections of graphs
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = int(re.findall(r"\d+", background)[0])
     assert (brightness < 60) == (scheme == "dark")

@@ -95,7 +95,7 @@ def edited(text: str, how: str) -> str:
         ("lib/models/tgraph_plus/network.py", "code", "234"),
         ("lib/models/tgraph/inputs.py", "code", "234"),  # which tgraph-plus uses
         ("lib/models/prices/network.py", "code", ""),  # of other models and devices
-        ("lib/compiler/tpu.py", "code", "4"),  # whose baseline is in the report, not in folds
+        ("lib/compiler/tpu.py", "code", "234"),  # of physical columns, in inputs of tgraph
         ("lib/models/segments/gat.py", "code", ""),
         ("lib/native/local.cpp", "C comment", ""),
         ("lib/native/local.cpp", "code", "234"),

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import subprocess
 import sys
 import types
 
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lib.runs import tracking
-from lib.runs.tracking import Tracker, epoch_point, wandb_table
+from lib.runs.tracking import Tracker, epoch_point
 from tests.stages import LONGEST, environment
 
 
@@ -56,7 +51,6 @@ def wandb(monkeypatch):
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
     fake.teardown = lambda: None
-    fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setattr(tracking, "mode_of_runs", lambda: (os.environ["WANDB_MODE"], "a reason"))
     for name in ("DATA", "CACHE"):
@@ -69,7 +63,6 @@ def use(folder, **options) -> None:
     track = tracker(folder, **options).start()
     track.log({"epoch": 1, "loss": 0.5})
     track.summarize({"best_tau": 0.1})
-    track.table("graphs", pl.DataFrame({"graph": ["a"], "tau": [0.1]}))
     track.finish(failed=True)
 
 
@@ -87,7 +80,6 @@ def test_a_run(wandb, tmp_path):
     assert calls == [
         ("log", ({"epoch": 1, "loss": 0.5},), {"step": 1}),
         ("update", ({"best_tau": 0.1},), {}),
-        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [("a", 0.1)]}},), {}),
         ("finish", (), {"exit_code": 1}),
     ]
 
@@ -163,37 +155,10 @@ def test_a_row_of_history_is_a_point_by_epoch():
     }
 
 
-CELLS = {
-    pl.Float64: st.floats(),
-    pl.Int64: st.integers(-(2**63), 2**63 - 1),
-    pl.String: st.text(max_size=5),
-    pl.Boolean: st.booleans(),
-}
-COLUMN = st.sampled_from(list(CELLS)).flatmap(
-    lambda kind: st.lists(CELLS[kind] | st.none(), min_size=4, max_size=4).map(
-        lambda values: pl.Series(values, dtype=kind)
-    )
-)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(COLUMN, max_size=4), st.integers(0, 4))
-def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
-    rows = pl.DataFrame({f"column {place}": one for place, one in enumerate(columns)}).head(count)
-    table = wandb_table(rows)
-    assert table.columns == rows.columns
-    told = json.loads(json.dumps(table.data, allow_nan=False))
-    kept = [
-        [None if isinstance(v, float) and not math.isfinite(v) else v for v in row]
-        for row in rows.rows()
-    ]
-    assert told == kept
-
-
 def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
     """Run Python in ``folder`` with ``track``, a tracker in outputs/ below it, and ``Path``."""
     head = (
-        "import sys\nfrom pathlib import Path\nimport polars as pl\n"
+        "import sys\nfrom pathlib import Path\n"
         "from lib.runs.tracking import Tracker\n"
         f"folder = Path({str(folder)!r})\n"
         "given = ('train', 'c-e1', 'fold 0', 'c-train-0-abc', {'epochs': 3}, folder / 'outputs')\n"
@@ -211,7 +176,7 @@ def run_program(folder, program: str, **variables: str) -> subprocess.CompletedP
 def test_disabled_imports_no_wandb(tmp_path):
     program = (
         "t = Tracker(*given).start()\n"
-        "t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', pl.DataFrame({'a': [1]}))\n"
+        "t.log({'epoch': 1}); t.summarize({'a': 1})\n"
         "t.page('r', folder); t.artifact('a', 'b', folder); t.finish()\n"
         "sys.exit('wandb' in sys.modules)\n"
     )
@@ -246,7 +211,6 @@ WHOLE_RUN = (
     "for epoch in (1, 2, 3):\n"
     "    t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
     "t.summarize({'best_tau': 0.3})\n"
-    "t.table('graphs', pl.DataFrame({'graph': ['a', 'b'], 'tau': [0.1, None], 'n': [1, 2]}))\n"
     "t.page('report', page)\n"
     "t.artifact('submission-c', 'submission', page)\n"
     "t.artifact('weights-c@gst <svg>', 'model', page)\n"
@@ -259,11 +223,7 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     folder = tmp_path / "outputs" / "wandb"
     (path,) = folder.glob("offline-run-*/run-c-train-0-abc.wandb")
-    (table,) = path.parent.glob("files/media/table/graphs_*.json")
-    assert json.loads(table.read_text(), parse_constant=pytest.fail) == {
-        "columns": ["graph", "tau", "n"],
-        "data": [["a", 0.1, 1], ["b", None, 2]],
-    }
+    assert list(path.parent.glob("files/media/html/report_*.html"))
     assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
 
 
@@ -276,4 +236,4 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     assert done.stderr.count("warning: W&B does not answer, the run is kept in ") == 1
     assert "Traceback" not in done.stderr
     (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
-    assert list(path.parent.glob("files/media/table/graphs_*.json"))
+    assert list(path.parent.glob("files/media/html/report_*.html"))

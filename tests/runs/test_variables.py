@@ -7,6 +7,7 @@ import os
 import pytest
 
 from lib.runs.variables import check, cores, every, help
+from lib.settings import resolved
 from tests.stages import variables_of_make
 from tests.synthetic import write_collection
 
@@ -125,6 +126,14 @@ def test_collections_that_have_data(tmp_path):
     assert every(str(tmp_path), "") == f"layout-nlp-default:TTA= {tiles}"
     assert every(str(tmp_path), "tgraph") == f"layout-nlp-default: {tiles},MODEL="
     assert every(str(tmp_path), "prices").startswith("layout-nlp-default:EPOCHS=,TTA= ")
+
+
+def test_beside_downloaded_collections_bundled_ones_do_not_count(tmp_path, monkeypatch):
+    write_collection(tmp_path, "tile-xla", train=1, valid=0, test=0)
+    monkeypatch.setattr(resolved, "DOWNLOADED", tmp_path)
+    monkeypatch.setattr(resolved, "ROOTS", (tmp_path, *resolved.ROOTS[1:]))
+    assert every("", "") == "tile-xla:TTA=,HOPS=,ALSO="
+    assert "layout-xla-default:" in every(str(resolved.BUNDLED), "")
 
 
 def test_help_has_every_target_below_its_heading():

@@ -175,7 +175,7 @@ def test_below_each_site_of_the_first_of_a_module_stands_what_sets_it_in_jax(fol
 @pytest.mark.parametrize("how", ["random", "search"])
 def test_configurations_are_drawn_for_a_program(folds, program, how):
     path, _ = program
-    given = path, Request(how, 30), folds[0], COLLECTION, {**MODEL, "hardware": "cpu"}
+    given = path, Request(how, 30), folds[0], COLLECTION, MODEL
     ranking = rank_program(*given)
     assert (len(ranking.scores), ranking.compilers_own) == (30, 0)
     again = rank_program(*given)
@@ -273,7 +273,7 @@ def test_what_cannot_be_ranked(folds, program, tmp_path):
     with pytest.raises(UserError, match="--candidates FILE"):
         rank_program(tmp_path / "empty.npz", None, folder, COLLECTION, MODEL)
     write_fold(folder, 1, networks[1], tau=0.1, data="another")
-    with pytest.raises(DataError, match="that of the other folds"):
+    with pytest.raises(DataError, match="as of the other folds"):
         load_ensemble(folder, COLLECTION, MODEL)
 
 

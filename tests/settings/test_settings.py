@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import settings
-from lib.files.errors import DataError, UserError
+from lib.files.errors import UserError
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.models.tile.settings import TileSettings
 from lib.runs.make import all_flags, run_of
 from lib.settings import MODELS, settings_for
 from lib.settings.resolved import BUNDLED, BUNDLED_TPU
-from lib.settings.tables import check_trained_with
 from lib.tpugraphs.dataset import TPUGRAPHS, WORDS, read_dataset
 from lib.training.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import COLLECTION, CPU_LAYOUTS
@@ -243,18 +242,6 @@ def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
 def test_values_that_gst_cannot_have(flags, message):
     with pytest.raises(UserError, match=message):
         settings.resolve(arguments("--model", "gst", *flags))
-
-
-@pytest.mark.parametrize("part", ["channel_attention", "cross_attention", "edges"])
-def test_weights_that_were_trained_with_another_network_are_refused(part):
-    found, other = (
-        settings_for(COLLECTION, TPUGRAPHS, {"model": "tgraph", part: present})
-        for present in (True, False)
-    )
-    metadata = {**settings.described(found), "fold": 0, "kept": found.weights}
-    check_trained_with(Path("weights"), metadata, found, 0)
-    with pytest.raises(DataError, match=part):
-        check_trained_with(Path("weights"), metadata, other, 0)
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):

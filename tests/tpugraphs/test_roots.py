@@ -10,7 +10,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from lib.files.errors import DataError
-from lib.files.parquet import write_parquet
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.roots import DataRoot
 from tests.builders import COLLECTION
@@ -23,11 +22,6 @@ def measured() -> pl.DataFrame:
     frame = pl.DataFrame(rows, ["graph", "config", "runtime", "rounds"], orient="row")
     about = {"collection": pl.lit(COLLECTION), "split": pl.lit("test")}
     return frame.with_columns(**about, optimized_hash=pl.lit("x"))
-
-
-def programs() -> pl.DataFrame:
-    columns = {"graph": ["a", "b"], "family": ["f", "g"], "family_in_training": [True, False]}
-    return pl.DataFrame({"collection": [COLLECTION] * 2, **columns})
 
 
 def with_cell(column: str, value: object, row: int = 4) -> pl.DataFrame:
@@ -44,16 +38,13 @@ def cast(column: str, dtype: pl.DataType) -> pl.DataFrame:
 def test_what_is_there_is_read(tmp_path):
     root = DataRoot(tmp_path, tmp_path)
     assert root.measurements(COLLECTION) is None
-    assert root.programs(COLLECTION) is None
     other = measured().with_columns(collection=pl.lit("layout-nlp-random"), runtime=pl.lit(7))
     both = pl.concat([other, measured()], how="vertical_relaxed")
     both.write_parquet(tmp_path / "measurements.parquet")  # by any tool
-    write_parquet(programs(), tmp_path / "programs.parquet")
     columns = ["split", "graph", "config", "runtime", "rounds"]
     expected = measured().sort("graph", "config").select(columns)
     assert_frame_equal(root.measurements(COLLECTION), expected)
-    assert_frame_equal(root.programs(COLLECTION), programs().drop("collection"))
-    assert len(root.measurements("tile-xla")) == len(root.programs("tile-xla")) == 0
+    assert len(root.measurements("tile-xla")) == 0
 
 
 BAD = {  # name: (table, column that is named, what is found there)
@@ -91,27 +82,7 @@ def test_measurements_that_cannot_be(tmp_path, case):
     assert "make collect writes it" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("table", "field"),
-    [
-        (programs().drop("family"), "family"),
-        (programs().with_columns(family_in_training=pl.lit("yes")), "family_in_training"),
-        (programs().with_columns(family_in_training=None), "family_in_training"),
-        (programs().with_columns(family=None), "family"),
-        (programs().with_columns(graph=pl.lit("a")), "graph of a"),
-        (programs().with_columns(graph=pl.lit(3)), "graph"),
-    ],
-)
-def test_programs_that_cannot_be(tmp_path, table, field):
-    path = tmp_path / "programs.parquet"
-    table.write_parquet(path)
-    with pytest.raises(DataError) as caught:
-        DataRoot(tmp_path, tmp_path).programs(COLLECTION)
-    assert str(caught.value).startswith(f"{path}: {field}: found ")
-
-
 def test_the_bundled_tables_are_good():
     root = DataRoot(Path(BUNDLED), BUNDLED, True)
     for name in ("layout-xla-random", "layout-nlp-default"):
         assert len(root.measurements(name)) > 2000
-        assert len(root.programs(name)) > 30

@@ -41,12 +41,12 @@ from lib.runs.stage import stage_script
 from lib.scoring.infer import infer_of
 from lib.settings import MODELS
 from lib.training.fold import Batch, load_fold
-from lib.training.loop import Training
 from tests import kernels
 from tests.other_device import OTHER, OtherDevice
 from tests.programs import builders as programs
 from tests.programs.calibrate.test_fit import untrained
 from tests.training.test_split import OWN, names_of, write_cache
+from tests.training_loop import Training
 
 TIMES = {"seconds", "validation_seconds", "configurations_per_second"}
 TINY = {

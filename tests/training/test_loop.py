@@ -19,10 +19,10 @@ from lib.runs.stage import stage_script
 from lib.training import checkpoint as checkpoints
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, new_network
-from lib.training.loop import Training
 from lib.training.schedule import learning_rate
 from lib.training.split import LabelledGraph
 from tests.builders import cached_graph, tiny_settings
+from tests.training_loop import Training
 
 TIMES = ("seconds", "validation_seconds", "configurations_per_second")
 EACH_EPOCH = {"save_seconds": 0.0}

@@ -1,8 +1,8 @@
 """``make collect KIND=programs``: measure tensor programs on this machine's CPU with TVM.
 
 Networks become tasks (:mod:`.extract`); tasks become programs, in the first round under random
-schedules and later under descendants of the fastest; and each program is compiled for every device
-and timed (:mod:`.measure`). Work is done by one process after the other on one core; a kill loses
+schedules and later under descendants of the fastest; and each program is compiled for a device and
+timed (:mod:`.measure`). Work is done by one process after the other on one core; a kill loses
 some seconds of it, and the same command goes on.
 """
 
@@ -23,7 +23,7 @@ from lib.files.processor import INSTRUCTIONS, check_has, cores_of
 from lib.files.progress import Lines
 from lib.programs.messages import NATIVE, last_words
 
-DEVICES = "devices.json"
+DEVICE = "devices.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -33,11 +33,9 @@ def arguments() -> argparse.Namespace:
     networks = "comma-separated names or patterns of bundled networks, or names of your own"
     parser.add_argument("--networks", default="*", help=networks)
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
-    first = "where to begin, counting from 0"
-    parser.add_argument("--first-round", type=int, default=0, help=first)
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
-    parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
+    parser.add_argument("--device", default=NATIVE, help=f"set of instructions: {sets}")
     once = "time nothing in a second process, which shows the noise"
     parser.add_argument("--once", action="store_true", help=once)
     core = max(os.sched_getaffinity(0))
@@ -52,44 +50,34 @@ def main() -> None:
     if args.list:
         print("\n".join(plan.bundled()[0]))
         return
-    check_devices(args.devices.split(","))
-    check_least(args, programs=1, rounds=1, first_round=0)
+    check_device(args.device)
+    check_least(args, programs=1, rounds=1)
     cores_of("--core", str(args.core))
-    remember(args.output / DEVICES, args.devices)
+    remember(args.output / DEVICE, args.device)
     names = extract(args)
     tasks = plan.eligible_tasks(args.output, names)
     print(f"collect: {len(tasks)} tasks of {len(names)} networks", flush=True)
-    rounds = range(args.first_round, args.rounds)
-    chunks = list(plan.chunks(rounds, tasks, args.once))
+    chunks = list(plan.chunks(range(args.rounds), tasks, args.once))
     for jobs in Lines("collect", len(chunks), "part").over(chunks):
         measure(args, jobs)
     print(summary(args.output))
 
 
-def check_devices(devices: list[str]) -> None:
-    """Check that this processor has the instruction sets to measure.
-
-    Raises:
-        UserError: one is unknown, or this processor lacks it.
-    """
-    for device in devices:
-        if device not in (NATIVE, *INSTRUCTIONS):
-            choices = ", ".join((NATIVE, *INSTRUCTIONS))
-            raise UserError(f"--devices {device}: choose from {choices}")
-        check_has("--devices", device)
+def check_device(device: str) -> None:
+    """Raise a UserError for a set of instructions that is unknown, or that this processor lacks."""
+    if device not in (NATIVE, *INSTRUCTIONS):
+        choices = ", ".join((NATIVE, *INSTRUCTIONS))
+        raise UserError(f"--device {device}: choose from {choices}")
+    check_has("--device", device)
 
 
-def remember(path: Path, devices: str) -> None:
-    """Note for which devices a work folder's programs are, since a job is done for all at once.
-
-    Raises:
-        UserError: they are for others.
-    """
+def remember(path: Path, device: str) -> None:
+    """Note for which device a work folder's programs are; raises a UserError if for another."""
     if not path.exists():
-        write_json(path, devices)
-    if (before := read_json(path)) != devices:
-        elsewhere = "another --output (OUTPUTS= of make) measures these"
-        raise UserError(f"--devices {devices}: {path.parent} measures {before}; {elsewhere}")
+        write_json(path, device)
+    if (before := read_json(path)) != device:
+        elsewhere = "another --output (OUTPUTS= of make) measures this one"
+        raise UserError(f"--device {device}: {path.parent} measures {before}; {elsewhere}")
 
 
 def extract(args: argparse.Namespace) -> list[str]:
@@ -121,7 +109,7 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
     """Have jobs done by one process; a job that brings it down is given up, the rest goes on."""
     while todo := plan.to_do(args.output, jobs):
         command = [sys.executable, "-m", "lib.collect.tvm.measure", str(args.output)]
-        command += ["--devices", args.devices, "--programs", str(args.programs)]
+        command += ["--device", args.device, "--programs", str(args.programs)]
         done = subprocess.run(
             ["taskset", "-c", str(args.core), *command],
             input="".join(f"{phase} {turn} {task}\n" for phase, turn, task in todo),

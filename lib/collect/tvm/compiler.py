@@ -245,8 +245,7 @@ def rebuilt(task: IRModule, trace: str) -> tvm.s_tir.Schedule:
 def lowered(modules: Sequence[IRModule]) -> IRModule:
     """Return programs as functions ``f0``, ``f1``, ... of one module, ready for any of the targets.
 
-    What comes before LLVM is the same for all of them, so it is done once. The checks of
-    arguments, which cost LLVM more time than a small program, are left out.
+    The checks of arguments, which cost LLVM more time than a small program, are left out.
     """
     functions = {
         f"f{k}": module["main"].with_attr("global_symbol", f"f{k}")

@@ -103,24 +103,7 @@ def dataset_json(tables: dict[str, pl.DataFrame], gathered: Gathered) -> dict[st
         "measured": [min(gathered.dates), max(gathered.dates)],
         "dropped": dict(sorted(gathered.dropped.items())),
         "counts": {name: len(table) for name, table in tables.items()},
-        "noise": noise_of(tables["latencies"], [device["name"] for device in devices]),
     }
-
-
-def noise_of(latencies: pl.DataFrame, names: list[str]) -> dict[str, dict[str, float]]:
-    """Return how far two processes disagree, by device: median, nine tenths, share above 10 %."""
-    noise = {}
-    for k, name in enumerate(names):
-        twice = latencies.filter((pl.col("device") == k) & pl.col("again").is_not_null())
-        ratio = np.abs(np.log(twice["again"].to_numpy() / twice["seconds"].to_numpy()))
-        if len(ratio):
-            noise[name] = {
-                "programs": len(ratio),
-                "median": round(float(np.median(ratio)), 4),
-                "p90": round(float(np.quantile(ratio, 0.9)), 4),
-                "above_10_percent": round(float((ratio > np.log(1.1)).mean()), 4),
-            }
-    return noise
 
 
 def export(work: Path, root: Path) -> dict[str, pl.DataFrame]:

@@ -30,7 +30,7 @@ SAMPLE = 16  # schedules drawn to see how many distinct ones a task has
 def extract(network: Network, work: Path) -> None:
     """Write a network and its tasks; those of the bundled data as they are there."""
     calls = []
-    deployed = imported(network, deployed=True)
+    deployed = imported(network)
     known = bundled()[1]
     for task in meta_schedule.relax_integration.extract_tasks(deployed.module, SCHEDULE_TARGET):
         module = task.dispatched[0]

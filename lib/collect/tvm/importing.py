@@ -8,6 +8,7 @@ network from here that computes something else than the original on its example 
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target
 from lib.collect.tvm.deployment import operator_passes
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.onnx_files import from_onnx
-from lib.collect.tvm.reasons import one_line_of
+from lib.collect.tvm.reasons import ADVICE, words_of
 from lib.collect.tvm.sources import Source, from_torch
 from lib.files.errors import UserError
 
@@ -75,13 +76,10 @@ class Imported:
         return next((self.seen[name] for name in functions if name in self.seen), ())
 
 
-def imported(network: Network, deployed: bool = False) -> Imported:
+def imported(network: Network) -> Imported:
     """Return a network as fused functions that compute what it computes.
 
-    Args:
-        network: which.
-        deployed: as it is made fast, see :mod:`lib.collect.tvm.deployment`; else as the measured
-            programs of ``data/programs-cpu`` were found.
+    They are as it is deployed, see :mod:`lib.collect.tvm.deployment`.
 
     Raises:
         UserError: it cannot be read, or TVM computes something else; names the operator or layer.
@@ -94,15 +92,20 @@ def imported(network: Network, deployed: bool = False) -> Imported:
         if isinstance(module, onnx.ModelProto):
             source = from_onnx(network.name, module, inputs)
         else:
-            source = from_torch(network.name, module, inputs, deployed)
+            source = from_torch(network.name, module, inputs)
             if isinstance(module, ExportedProgram):  # which reading it has changed
                 module, _ = network.build()
         check_types(network.name, source.module)
-        with one_line_of(network.name, "TVM cannot compile or run it"):
-            whole = fused(source.module, deployed)
+        try:
+            whole = fused(source.module)
             values, results, seen = run(source, whole)
+        except Exception as error:  # of TVM, whatever its kind
+            reason = f"{_first_that_fails(source)}: {words_of(error)}"
+            raise UserError(
+                f"{network.name}: TVM cannot compile or run {reason}; {ADVICE}"
+            ) from error
         if not agree(results, source.expected):
-            raise UserError(f"{network.name}: {_what_differs(source, results, deployed)}")
+            raise UserError(f"{network.name}: {_what_differs(source, results)}")
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
     alone = relax.transform.DeadCodeElimination(["main"])(IRModule(functions))
     return Imported(network.name, alone, values, source.expected, seen, (module, inputs))
@@ -131,7 +134,7 @@ def check_types(name: str, module: IRModule) -> None:
                     raise UserError(f"{name}: {found}: programs are of float32; add .float()")
 
 
-def fused(module: IRModule, deployed: bool = False) -> IRModule:
+def fused(module: IRModule) -> IRModule:
     """Return a module as fused functions; what depends on weights alone is its own function."""
     passes = relax.transform
     with SCHEDULE_TARGET:
@@ -139,15 +142,39 @@ def fused(module: IRModule, deployed: bool = False) -> IRModule:
             [
                 passes.DecomposeOpsForInference(),
                 passes.CanonicalizeBindings(),
-                *(operator_passes() if deployed else []),
+                *operator_passes(),
                 passes.LiftTransformParams(),
                 passes.LegalizeOps(),
                 passes.AnnotateTIROpPattern(),
                 passes.FuseOps(),
                 passes.FuseTIR(),
-                *([passes.AttachAttrLayoutFreeBuffers()] if deployed else []),
+                passes.AttachAttrLayoutFreeBuffers(),
             ]
         )(module)
+
+
+def _first_that_fails(source: Source) -> str:
+    """Return the operator with which a network, computed up to there, no longer works in TVM."""
+    main = source.module["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+
+    def fails(count: int) -> bool:
+        """Say whether the network of the first bindings alone fails."""
+        last = bindings[count - 1].var
+        result = relax.Var("result", last.ty)
+        block = relax.DataflowBlock([*bindings[:count], relax.VarBinding(result, last)])
+        body = relax.SeqExpr([block], result)
+        function = relax.Function(main.params, body, last.ty, attrs=main.attrs)
+        functions = {**source.module.functions, source.module.get_global_var("main"): function}
+        try:
+            run(source, fused(IRModule(functions)))
+        except Exception:  # of TVM, whatever its kind
+            return True
+        return False
+
+    first = bisect_left(range(1, len(bindings)), True, key=fails)
+    operator = getattr(bindings[first].value, "op", None)
+    return getattr(operator, "name", "its results").removeprefix("relax.")
 
 
 def inputs_of(module: IRModule) -> int:
@@ -183,10 +210,10 @@ def arrays_of(result) -> tuple[np.ndarray, ...]:
     return tuple(array for part in result for array in arrays_of(part))
 
 
-def _what_differs(source: Source, results: Sequence[np.ndarray], deployed: bool) -> str:
+def _what_differs(source: Source, results: Sequence[np.ndarray]) -> str:
     """Return the first step that TVM computes otherwise, and how far it is off, in words."""
     steps = source.steps()
-    _, ours, _ = run(steps, fused(steps.module, deployed))
+    _, ours, _ = run(steps, fused(steps.module))
     places = [*zip(steps.names, ours, steps.expected, strict=True)]
     places += zip(["its results"] * len(results), results, source.expected, strict=False)
     for name, computed, expected in places:

@@ -42,22 +42,12 @@ class Pending:
     batch: Batch
 
     def write(self) -> None:
-        """Write the programs that run on every device.
-
-        Raises:
-            UserError: there is none.
-        """
-        count, devices = len(self.programs), len(self.batch.devices)
-        runs = np.bincount([k % count for k in self.batch.running], minlength=count) == devices
-        if not runs.any():
+        """Write the programs that run; raises a UserError if none does."""
+        if not self.batch.running:
             raise UserError("no program of it compiles and runs")
-        rows = [row for row, k in enumerate(self.batch.running) if runs[k % count]]
-        shape, readings = (devices, runs.sum(), -1), self.batch.readings
-        timed = {
-            "seconds": readings.seconds[rows].reshape(shape),
-            "check": readings.checks[rows].reshape(shape),
-        }
-        programs = [program for program, good in zip(self.programs, runs, strict=True) if good]
+        readings = self.batch.readings
+        timed = {"seconds": readings.seconds[None], "check": readings.checks[None]}  # of one device
+        programs = [self.programs[k] for k in self.batch.running]
         hashes = [program.hash for program in programs]
         fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
         if self.metadata["phase"] != "again":
@@ -67,19 +57,17 @@ class Pending:
 
 
 class Bench:
-    """The settings and devices, the same for all jobs."""
+    """The settings and the device, the same for all jobs."""
 
     def __init__(self, settings: argparse.Namespace):
         self.settings, self.work = settings, settings.work
-        self.devices = settings.devices.split(",")
+        name = settings.device
+        known = instruction_sets()[-1] if name == NATIVE else name
         self.metadata = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": 1,
-            "devices": [
-                [instruction_sets()[-1] if name == NATIVE else name, compiler.mcpu_of(name)]
-                for name in self.devices
-            ],
+            "devices": [[known, compiler.mcpu_of(name)]],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -88,13 +76,13 @@ class Bench:
         }
 
     def prepare(self, phase: str, turn: int, task: str) -> Pending:
-        """Draw or rebuild a job's programs, which are compiled for each device."""
+        """Draw or rebuild a job's programs, which are compiled for the device."""
         module, footprint = load(self.work, task)
         programs = self.programs(phase, turn, task, module)
         batch = Batch(
             task,
             [program.module for program in programs],
-            self.devices,
+            self.settings.device,
             limit=LIMIT_SECONDS,
             footprint=footprint,
         )
@@ -165,7 +153,7 @@ def main() -> None:
     """Do the jobs on standard input; a job that fails leaves a ``.failed`` file that says why."""
     parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
-    parser.add_argument("--devices", required=True)
+    parser.add_argument("--device", required=True)
     parser.add_argument("--programs", type=int, required=True)
     settings = parser.parse_args()
     bench = Bench(settings)

@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import onnx
 import torch
 
 from lib.files.errors import UserError, in_one_line
 
 MOST_WORDS = 300  # letters of somebody else's message
+ADVICE = "write that step with other operators"
 NO_TENSOR = re.compile(r"Found <class '.*?(\w+)'> in output")  # as caches of transformers
 UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
 
@@ -50,10 +52,16 @@ def _reason(error: BaseException) -> str:
         line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
         return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
     if missing := UNSUPPORTED.search(message):
-        return f"it has no operator {missing[1]}"
+        return f"it has no operator {missing[1]}; {ADVICE}"
     if found := NO_TENSOR.search(message):
         how = "return tensors alone, which transformers does with config.use_cache = False"
         return f"one of its results is a {found[1]}: {how}"
     nodes = [frame.f_locals.get("node") for frame in frames]
     steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
-    return ": ".join([*steps[-1:], message[:MOST_WORDS]])
+    steps += [node.op_type for node in nodes if isinstance(node, onnx.NodeProto)]
+    return f"{steps[-1]}: {words_of(error)}; {ADVICE}" if steps else words_of(error)
+
+
+def words_of(error: BaseException) -> str:
+    """Return the first words of an error, in one line."""
+    return in_one_line(error)[:MOST_WORDS]

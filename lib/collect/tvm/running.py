@@ -45,14 +45,14 @@ class Batch:
     Args:
         task: its hash, which decides what the programs are run on, unless there are values.
         modules: the programs.
-        devices: instruction sets; the programs are compiled for each.
+        device: set of instructions that the programs are compiled for.
         values: of the arguments.
         limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
         footprint: bytes of weights that are read between two runs of a program in its network, and
             so are read here; 0 for programs that find their weights in the caches.
 
     Attributes:
-        running: of the programs for the first device, then for the next, those that run.
+        running: numbers of the programs that run.
         readings: of these.
     """
 
@@ -60,14 +60,14 @@ class Batch:
         self,
         task: str,
         modules: Sequence[IRModule],
-        devices: Sequence[str],
+        device: str,
         values: Sequence[np.ndarray] = (),
         limit: float = 0,
         footprint: int = 0,
     ):
-        self.task, self.modules, self.devices = task, modules, devices
+        self.task, self.modules, self.device = task, modules, device
         self.values, self.limit, self.footprint = values, limit, footprint
-        self.running = list(range(len(devices) * len(modules)))
+        self.running = list(range(len(modules)))
         self.readings = Readings(len(self.running))
         self.child, self.line = 0, None
 
@@ -93,9 +93,9 @@ class Batch:
         return True
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (n,) seconds of n = devices * programs, the fastest reading of each, and (n, 2)
-        fingerprints of what they compute; NaN of programs that do not run."""
-        rows = np.full((len(self.devices) * len(self.modules), 3), np.nan)
+        """Return (n,) seconds of the programs, the fastest reading of each, and (n, 2) fingerprints
+        of what they compute; NaN of programs that do not run."""
+        rows = np.full((len(self.modules), 3), np.nan)
         if self.running:
             fastest = np.nanmin(self.readings.seconds[:, 1:], 1)
             rows[self.running] = np.column_stack([fastest, self.readings.checks])
@@ -129,17 +129,12 @@ class Batch:
         """Compile the programs in the child, and read them once for each byte that arrives."""
         arena = Arena()
         base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
-        lowered: dict[int, tuple[Packed, IRModule]] = {}
         runs = []
         for k, number in enumerate(self.running):
             self._begin(k)
-            device, program = divmod(number, len(self.modules))
-            if program not in lowered:
-                parts = packed(self.modules[program])
-                both = [parts.program, *([parts.pack] if parts.pack else [])]
-                lowered[program] = parts, compiler.lowered(both)
-            parts, module = lowered[program]
-            library = compiler.machine_program(module, self.devices[device])
+            parts = packed(self.modules[number])
+            module = compiler.lowered([parts.program, *([parts.pack] if parts.pack else [])])
+            library = compiler.machine_program(module, self.device)
             runs.append(Run(library, "f0", self._copies(parts, library, base)))
         outputs = [base[k] for k in compiler.outputs_of(self.modules[0])]
         watch = Stopwatch(runs, outputs, self._begin, self.readings)

@@ -71,8 +71,8 @@ class Search:
         task = compiler.hash_of(module)
         talk = Talk(self.reading, self.writing, task)
         values = varied(values, int(task, 16))
-        devices = [self.args.device]
-        batch = Batch(task, [module], devices, values, footprint=self.footprint)
+        device = self.args.device
+        batch = Batch(task, [module], device, values, footprint=self.footprint)
         (plain,), (expected,) = time_programs(batch)
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
@@ -106,7 +106,7 @@ class Search:
             batch = Batch(
                 talk.task,
                 modules,
-                [self.args.device],
+                self.args.device,
                 values,
                 self.args.limit,
                 self.footprint,
@@ -193,7 +193,7 @@ def main() -> None:
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
     talk = Talk(reading, writing, "")
-    network = imported(named(args.network, args.batch, args.shape), deployed=True)
+    network = imported(named(args.network, args.batch, args.shape))
     jobs = jobs_of(network)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})

@@ -101,13 +101,8 @@ def _resized(exported: ExportedProgram, inputs: tuple, batch: int | None) -> tup
     )
 
 
-def from_torch(
-    name: str,
-    module: torch.nn.Module | ExportedProgram,
-    inputs: tuple,
-    deployed: bool = False,
-) -> Source:
-    """Return a network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
+def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tuple) -> Source:
+    """Return a network of PyTorch, as :mod:`lib.collect.tvm.rewriting` has it.
 
     Raises:
         UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
@@ -126,8 +121,7 @@ def from_torch(
             table.pop(operator)
         table.update(torch._decomp.get_decompositions([_aten.grid_sampler_2d]))
         table[_aten.cumsum.default] = _cumulative_sum
-        if deployed:
-            rewrite(exported)
+        rewrite(exported)
         exported = exported.run_decompositions(table)
         for node in exported.graph.nodes:
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor

@@ -64,7 +64,7 @@ def write_network(path: Path, network: Network, drawn: Drawn, seed: int = 0) -> 
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
-    graph = graph_of(imported(network, deployed=True))
+    graph = graph_of(imported(network))
     graph = without(graph, only_constants(graph))  # which takes next to no time
     programs, owner = programs_of(graph, drawn)
     arrays = raw.described(

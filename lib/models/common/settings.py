@@ -22,11 +22,6 @@ VALIDATED = "of a graph that an epoch is validated on, the same each time; at th
 class SageSettings(TrainedSettings):
     """Networks of GraphSAGE blocks with attention across channels: TGraph's and the tiles'."""
 
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *TrainedSettings.weights_depend_on,
-        *("channels", "blocks", "opcode_channels", "layout_channels", "squeeze"),
-    )
-
     loss: ClassVar[str] = "hinge"  # of lib/training/loss.py (2.4.1)
 
     # network (2.3)

@@ -18,10 +18,6 @@ class PricesSettings(SeveralCollections):
     network: ClassVar[str] = "lib.models.prices.network:Prices"
     hardware_of: ClassVar[tuple[str, ...]] = ("tpu",)
     evidence: ClassVar[str] = "{programs}: too few to train a network"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *SeveralCollections.weights_depend_on,
-        "hardware",
-    )
     score_digits: ClassVar[int] = 3  # measured again, runtimes on TPUs differ by up to 0.2 %
     # All there is to learn is solved for before 02_train.py begins: its one epoch has no steps.
     epochs: ClassVar[int] = 1

@@ -36,12 +36,6 @@ class LayoutAttention(LayoutPooling):
 
     network: ClassVar[str] = "lib.models.segments.network:AttentionModel"
     scatter: ClassVar[str] = "any"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *LayoutPooling.weights_depend_on,
-        "channels",
-        "layers",
-        "heads",
-    )
 
     model: str = setting("gat", "network: graph attention on the whole graph")
     channels: int = setting(
@@ -71,10 +65,6 @@ class LayoutSegments(LayoutAttention):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
     fold: ClassVar[str] = "lib.models.segments.training:TableFold"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *LayoutAttention.weights_depend_on,
-        "segment_nodes",
-    )
     # Graphs have a few hundred nodes: segments are so small that there are several.
     fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 

@@ -19,10 +19,6 @@ class TGraphSettings(SeveralCollections, TrainedLayouts, SageSettings):
     fold: ClassVar[str] = "lib.training.fold:Fold"
     network: ClassVar[str] = "lib.models.tgraph.network:TGraph"
     scatter: ClassVar[str] = "gpu"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *SageSettings.weights_depend_on,
-        *("channel_attention", "cross_attention", "edges", "physics"),
-    )
     least_programs: ClassVar[int] = 20  # the paper's K
     evidence: ClassVar[str] = "published for TpuGraphs: .4785 in Kaggle's metric with all data"
     # Half the width, and a start that already tells configurations apart.

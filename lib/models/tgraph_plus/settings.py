@@ -24,10 +24,6 @@ class TGraphPlusSettings(SeveralCollections, TrainedLayouts):
     hardware_of: ClassVar[tuple[str, ...]] = ("cpu",)
     evidence: ClassVar[str] = "it ranks unseen programs best on the bundled data"
     scatter: ClassVar[str] = "gpu"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *TrainedLayouts.weights_depend_on,
-        *("channels", "members", "hardware", "context_blocks", "context_channels"),
-    )
     fits: ClassVar[ByData] = {
         "official": {"epochs": AUTO},
         "small": {"epochs": AUTO, "learning_rate": 2e-3, "channels": 64},

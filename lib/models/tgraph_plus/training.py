@@ -54,7 +54,11 @@ class CopiesFold(Fold):
         network.states.inputs.standardize.fit(nodes)
 
     def pretrain(self, network: TGraphPlus) -> None:
-        """Fit the costs of single layout copies to those that were measured by themselves."""
+        """Fit the costs of single layout copies to those that were measured by themselves.
+
+        That takes seconds, for a collection of any size: ``pretraining`` steps on copies that come
+        with the code. A run that was killed does it again, so that nothing of it is saved.
+        """
         if self.measured is None:
             return
         known, mean = self.measured.known, network.effects.standardize.mean

@@ -2,18 +2,16 @@
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
-        <network>.b<batch>.<device>.json, what --json prints; names of what no search is for have
-        .random in them
+        <network>.b<batch>.<device>.json, what --json prints
 
     python -m lib.programs.latency torchvision:resnet18 1 native
-    python -m lib.programs.latency torchvision:resnet18 1 avx2 --schedules 8
     python -m lib.programs.latency mine.py:network 1 native
 
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
 writes. TVM makes programs of it, in an environment of its own, and runs it once to see that it
-computes the same; nothing is timed. Without flags they are those that make search would measure
-first, so that what is predicted is the network as it is deployed.
+computes the same; nothing is timed. They are those that make search would measure first, so that
+what is predicted is the network as it is deployed.
 """
 
 from __future__ import annotations
@@ -39,13 +37,13 @@ from lib.programs.latency.predictor import (
 )
 from lib.programs.messages import file_name
 
-PASSED = ("batch", "shape", "schedules", "seed")  # flags for the half that has TVM
+PASSED = ("batch", "shape", "budget", "seed")  # flags for the half that has TVM
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the latency of a network on a device."""
     args = parser().parse_args(arguments)
-    check_least(args, batch=1, budget=1, schedules=1, seed=0)
+    check_least(args, batch=1, budget=1, seed=0)
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
     torch.set_num_threads(1)
@@ -54,19 +52,14 @@ def main(arguments: list[str] | None = None) -> None:
     device = predictor.device(args.device)
     name = f"{file_name(args.network)}.b{args.batch}"
     name += f".{file_name(args.shape)}" * bool(args.shape)
-    kind = ".random" * bool(args.schedules)
-    path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
+    path = predictor.folder / "latency" / f"{name}.{args.device}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
-    searched = not args.schedules
-    if searched:
-        flags |= predictor.searching(device) | {"budget": args.budget}
-    write_programs(args.tvm, args.network, path, **flags)
+    write_programs(args.tvm, args.network, path, **flags, **predictor.searching(device))
     network = read_network(path)
-    drawn = args.schedules or args.budget
     tell(predictor.known[device])
-    estimate = predictor.estimate(network, device, drawn, searched, args.gap)
+    estimate = predictor.estimate(network, device, args.budget, args.gap)
     content = as_json(estimate)
-    file = path.with_name(f"{name}{kind}.{args.device}.json")
+    file = path.with_name(f"{name}.{args.device}.json")
     write_json(file, content)
     print(json.dumps(content, indent=2) if args.json else f"{as_text(estimate)}; wrote {file}")
 
@@ -81,8 +74,6 @@ def parser() -> argparse.ArgumentParser:
     predictor_flags(line)
     budget = "of a search: the fastest of so many of its programs runs, as predicted"
     line.add_argument("--budget", type=int, default=BUDGET, help=budget)
-    schedules = "random schedules of each task in place of a search"
-    line.add_argument("--schedules", type=int, help=schedules)
     line.add_argument("--seed", type=int, default=0, help="of the schedules")
     line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
     line.add_argument("--json", action="store_true", help="print all, for machines")

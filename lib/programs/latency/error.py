@@ -168,8 +168,8 @@ def errors_of(path: Path, device: str, calls: Calls) -> dict[str, dict[str, list
     }
 
 
-def bundled_error(weights: Path, device: str, schedules: int, searched: bool) -> Error:
-    """Read the error of bundled weights on a device, for nearly so many schedules of a task.
+def bundled_error(weights: Path, device: str, schedules: int) -> Error:
+    """Read the error of bundled weights on a device, after a search of nearly so many schedules.
 
     Raises:
         DataError: they say nothing of it.
@@ -179,5 +179,5 @@ def bundled_error(weights: Path, device: str, schedules: int, searched: bool) ->
     count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
     if device not in said:
         raise DataError(path, "errors", f"none of {device}", "its errors; make weights")
-    low, middle, high, networks = said[device][HOW[searched]][str(count)]
+    low, middle, high, networks = said[device]["searched"][str(count)]
     return Error(low, middle, high, int(networks))

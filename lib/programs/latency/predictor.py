@@ -132,34 +132,31 @@ class Predictor:
         predictor = fingerprint_value([weights, self.known[device]])
         return {**self.names, "device": self.devices[device], "predictor": predictor}
 
-    def estimate(
-        self, network: Network, device: int, schedules: int, searched: bool, gap: float
-    ) -> Estimate:
+    def estimate(self, network: Network, device: int, schedules: int, gap: float) -> Estimate:
         """Return the latency of a network, its bounds, and what it is made of.
 
         Args:
             network: its graph and programs.
             device: its number.
             schedules: how many there are of each task, at most.
-            searched: whether all of these will be measured, and the fastest runs.
             gap: microseconds between two calls.
         """
         known = self.known[device]
         name = known["name"]
         ensemble = on_device(self.ensemble, known, self.folder)
         predicted = predicted_seconds(ensemble, network.programs, known)
-        error = self._error(known.get("like", name), schedules, searched)
+        error = self._error(known.get("like", name), schedules)
         warm = is_general(known)
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
-    def _error(self, device: str, schedules: int, searched: bool) -> Error:
-        """Return errors of networks on a device, of those that were held out in training."""
+    def _error(self, device: str, schedules: int) -> Error:
+        """Return errors of searched networks on a device, of those held out in training."""
         if self.weights != self.folder:
-            error = bundled_error(self.weights, device, schedules, searched)
+            error = bundled_error(self.weights, device, schedules)
         else:
             known = held_out(self.folder / "predictions.csv", device)
-            error = error_of(known, calls_of(self.data), schedules, searched)
-        return of_blend(error, len(self.ensemble.networks), schedules, searched)
+            error = error_of(known, calls_of(self.data), schedules, searched=True)
+        return of_blend(error, len(self.ensemble.networks), schedules, searched=True)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
         """Return seconds that one call of a network takes on a device.
@@ -180,7 +177,7 @@ class Predictor:
             how = {"budget": BUDGET, **self.searching(number)}
             write_programs(self.tvm, str(exported), programs, **how)
             network = read_network(programs)
-        return self.estimate(network, number, BUDGET, True, GAP).latency[1]
+        return self.estimate(network, number, BUDGET, GAP).latency[1]
 
 
 def predictor_settings(

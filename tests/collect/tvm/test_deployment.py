@@ -76,7 +76,7 @@ MORE = {
 
 @pytest.mark.parametrize("name", [*NETWORKS, *MORE])
 def test_it_computes_what_torch_computes(name):
-    network = imported(Network(name, (NETWORKS | MORE)[name]), deployed=True)
+    network = imported(Network(name, (NETWORKS | MORE)[name]))
     machine = runner(compiled(network.module, network.values, "sse2"), network.inputs)
     (computed,), (expected,) = arrays_of(machine()), network.expected
     assert difference(computed, expected) < 2e-6
@@ -87,9 +87,7 @@ def test_it_computes_what_torch_computes(name):
 @pytest.fixture(scope="module")
 def network():
     layers = nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 32)
-    return imported(
-        Network("mine", lambda: (nn.Sequential(*layers), (torch.randn(1, 8, 8, 8),))), deployed=True
-    )
+    return imported(Network("mine", lambda: (nn.Sequential(*layers), (torch.randn(1, 8, 8, 8),))))
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +110,7 @@ def test_packed_weights_change_the_time_and_not_the_result(drawn):
         parts = [packed(module) for module in modules]
         assert parts[0].pack is None and any(part.pack for part in parts)
         seconds, checks = running.time_programs(
-            running.Batch(hash_of(task), modules, ["sse2"], values, footprint=1 << 20)
+            running.Batch(hash_of(task), modules, "sse2", values, footprint=1 << 20)
         )
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
         for module, part in zip(modules, parts, strict=True):
@@ -149,6 +147,6 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
 def test_torch_runs_an_archive_as_the_user_exported_it(tmp_path):
     module, inputs = attention()
     torch.export.save(torch.export.export(module, inputs), tmp_path / "network.pt2")
-    found = imported(named(str(tmp_path / "network.pt2"), None), deployed=True)
+    found = imported(named(str(tmp_path / "network.pt2"), None))
     operators = {node.target for node in found.built[0].graph.nodes}
     assert torch.ops.aten.scaled_dot_product_attention.default in operators

@@ -137,13 +137,13 @@ def transformer(name: str, **changes):
 @pytest.mark.parametrize("family", CLASSIFIERS)
 def test_classifiers_of_torchvision(family):
     network = Network(family, lambda: (CLASSIFIERS[family](), (torch.randn(1, 3, 64, 64),)))
-    assert graph_of(imported(network, deployed=True)).calls
+    assert graph_of(imported(network)).calls
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_encoders_and_decoders_of_transformers(name):
     network = Network(name, lambda: transformer(name, **TRANSFORMERS[name]))
-    assert graph_of(imported(network, deployed=True)).calls
+    assert graph_of(imported(network)).calls
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_encoders_and_decoders_of_transformers(name):
 )
 def test_what_of_transformers_is_not_read(name, changes, said):
     with pytest.raises(UserError) as error:
-        imported(Network(name, lambda: transformer(name, **changes)), deployed=True)
+        imported(Network(name, lambda: transformer(name, **changes)))
     assert said in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
@@ -169,4 +169,4 @@ def test_the_zoo_of_onnx(path, monkeypatch):
     if "squeezenet" not in path.stem:
         monkeypatch.setattr(onnx_files, "results_of", lambda *_: [])
         monkeypatch.setattr(importing, "run", lambda *_: ((), (), {}))
-    assert graph_of(imported(named(str(path), None), deployed=True)).calls
+    assert graph_of(imported(named(str(path), None))).calls

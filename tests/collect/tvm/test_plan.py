@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lib.collect.tvm import plan, raw
-from lib.collect.tvm.__main__ import check_devices, remember
+from lib.collect.tvm.__main__ import check_device, remember
 from lib.files import processor
 from lib.files.artifacts import write_json
 from lib.files.errors import UserError
@@ -74,17 +74,18 @@ def test_bundled_networks_are_written_with_their_tasks(tmp_path):
 def test_a_processor_measures_the_instruction_sets_that_it_has(tmp_path, monkeypatch):
     monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu sse sse2 avx avx2 fma\n")
-    check_devices(["native", "sse2", "avx2"])
-    with pytest.raises(UserError, match="--devices avx512: this processor has no avx512"):
-        check_devices(["sse2", "avx512"])
-    with pytest.raises(UserError, match="--devices neon: choose from native, sse2, avx2, avx512"):
-        check_devices(["neon"])
+    for device in ("native", "sse2", "avx2"):
+        check_device(device)
+    with pytest.raises(UserError, match="--device avx512: this processor has no avx512"):
+        check_device("avx512")
+    with pytest.raises(UserError, match="--device neon: choose from native, sse2, avx2, avx512"):
+        check_device("neon")
 
 
-def test_a_folder_is_for_the_devices_that_it_began_with(tmp_path):
+def test_a_folder_is_for_the_device_that_it_began_with(tmp_path):
     for _ in range(2):
         remember(tmp_path / "work" / "devices.json", "native")
-    with pytest.raises(UserError, match=r"--devices avx2: .*work measures native; another"):
+    with pytest.raises(UserError, match=r"--device avx2: .*work measures native; another"):
         remember(tmp_path / "work" / "devices.json", "avx2")
 
 

@@ -125,7 +125,7 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
     monkeypatch.setattr(half, "time_programs", timed)
     monkeypatch.setattr(half, "whole", lambda *_: {})
     heard = run(monkeypatch, mine, tmp_path, 8)
-    found = imported(named(mine, None), deployed=True)
+    found = imported(named(mine, None))
     graph = graph_of(found)
     hashes = [compiler.hash_of(task) for task in graph.tasks]
     for batch in given:
@@ -211,7 +211,7 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     monkeypatch.setattr(compiler, "lowered", compiling)
     monkeypatch.setattr(timing.Stopwatch, "first", first)
     LEFT[0] = 0
-    seconds, checks = running.time_programs(running.Batch("0", modules, ["sse2"], limit=60))
+    seconds, checks = running.time_programs(running.Batch("0", modules, "sse2", limit=60))
     assert np.isfinite(seconds).tolist() == [True, False, True]
     assert same(checks, checks[0]).tolist() == [True, False, True]
     assert fault is not out_of_time or 0 < LEFT[0] <= 60

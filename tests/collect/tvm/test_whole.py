@@ -56,7 +56,7 @@ def mine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def graph(mine):
-    return graph_of(imported(named(f"{mine}:network", 4), deployed=True))
+    return graph_of(imported(named(f"{mine}:network", 4)))
 
 
 def test_calls_wait_for_what_they_read(graph):
@@ -162,7 +162,7 @@ def test_a_killed_run_goes_on_with_what_it_has_drawn(mine, graph, tmp_path, monk
 def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
     module, inputs = named(f"{mine}:network", 4).build()
     torch.export.save(torch.export.export(module.eval(), inputs), tmp_path / "mine.pt2")
-    found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4), deployed=True))
+    found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4)))
     assert [hash_of(task) for task in found.tasks] == [hash_of(task) for task in graph.tasks]
     assert found.calls == graph.calls
 
@@ -188,7 +188,7 @@ def network():
 
 def test_copies_of_zeros_are_no_work():
     """As the states of an LSTM, which schedules make without a copy, and without features then."""
-    graph = graph_of(imported(Network("lstm", NETWORKS["LSTM"]), deployed=True))
+    graph = graph_of(imported(Network("lstm", NETWORKS["LSTM"])))
     (zeros,) = only_constants(graph)
     tables = features([drawn.mod for drawn in Sampler(graph.tasks[zeros], 0).draw(4)])
     assert not all(len(table) for table in tables)
@@ -197,7 +197,7 @@ def test_copies_of_zeros_are_no_work():
 def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
     (tmp_path / "mine.py").write_text(STEPS)
     name = f"{tmp_path / 'mine.py'}:network"
-    graph = graph_of(imported(named(name, 1), deployed=True))
+    graph = graph_of(imported(named(name, 1)))
     constants = only_constants(graph)
     assert constants and len(constants) < len(graph.tasks)
     main([name, str(tmp_path / "steps.npz"), "--schedules", "1"])

@@ -17,8 +17,8 @@ from lib.models.segments.training import TableFold
 from lib.runs.memory import memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold
-from lib.training.loop import Training
 from tests.builders import COLLECTION, cached_graph
+from tests.training_loop import Training
 
 TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}
 OWN = {

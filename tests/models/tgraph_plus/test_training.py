@@ -11,7 +11,9 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.files import progress
 from lib.models.common.build import network_for
+from lib.models.tgraph_plus.network import TGraphPlus
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.models.tgraph_plus.training import ROWS
 from lib.runs.identity import Run, outputs_of
 from lib.training.fold import load_fold, new_network
 from tests.training.test_split import OWN, names_of, write_cache
@@ -49,6 +51,14 @@ def test_pretraining_is_on_what_copies_cost(cache, monkeypatch, capsys):
     assert " pretraining: " in capsys.readouterr().out
     assert len(errors[0]) == SETTINGS.members
     assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
+
+
+def test_pretraining_is_as_much_work_for_any_collection(cache, tmp_path, monkeypatch):
+    rows, alone = [], TGraphPlus.alone
+    monkeypatch.setattr(TGraphPlus, "alone", lambda self, x: rows.append(len(x)) or alone(self, x))
+    for each in (cache, write_cache(tmp_path, OWN, names_of(6, 3, 0))):
+        new(each, replace(SETTINGS, pretraining=10))
+    assert rows == 20 * [ROWS]
 
 
 def test_the_same_seed_gives_the_same_weights(cache):

@@ -15,8 +15,8 @@ from lib.models.tile.inputs import kernel_scores
 from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.training.fold import Batch, load_fold
-from lib.training.loop import Training
 from tests.kernels import cached_kernel, tiny_settings
+from tests.training_loop import Training
 
 SETTINGS = tiny_settings(folds_total=4, configurations=8)
 COUNTS = {f"k{i}": count for i, count in enumerate((2, 3, 8, 9, 40, 40, 40, 1200))}

@@ -39,8 +39,7 @@ def test_its_latencies_are_as_far_off_as_its_own_were(tmp_path):
     """Errors of the nearest number of schedules, of networks that were held out."""
     predictor = Predictor.load(tmp_path, tvm=Path(sys.executable))
     device = predictor.known[predictor.device("avx2")]["name"]
-    drawn, searched = (predictor._error(device, 20, how) for how in (False, True))
-    single = bundled_error(predictor.weights, device, 16, False)
-    assert drawn == of_blend(single, 4, 20, False) and drawn.networks > 100
-    assert 0.8 < searched.low < searched.middle < drawn.middle < drawn.high < 2
+    error, single = predictor._error(device, 20), bundled_error(predictor.weights, device, 16)
+    assert error == of_blend(single, 4, 20, True) and error.networks > 100
+    assert 0.8 < error.low < error.middle < error.high < 2
     assert len(predictor.learned) > 1000

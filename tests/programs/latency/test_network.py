@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from lib.files.errors import DataError
 from lib.programs.latency.network import read_network
 from lib.programs.tensorir.features import WIDTH
 from tests.programs.latency.networks import CALLS, SHAPES, write_network
@@ -35,39 +33,3 @@ def test_programs_whose_features_cannot_be_used_are_left_out(tmp_path):
     whole = read_network(write_network(tmp_path / "b.npz")).programs
     assert np.array_equal(found.programs.features[:4], whole.features[1:5])
     assert np.array_equal(found.programs.loops[4:], whole.loops[[5, *range(8, 15)]])
-
-
-CALL = {"task": 0, "after": [], "reads": [], "writes": 0}
-THREE = [{**CALL, "task": k} for k in range(3)]
-
-
-@pytest.mark.parametrize(
-    ("about", "arrays", "said"),
-    [
-        ({"calls": []}, {}, "calls: found none"),
-        ({"calls": [CALL]}, {}, "calls: found other tasks, expected all of 0 to 2"),
-        ({"calls": [{**CALL, "task": k, "after": [k]} for k in range(3)]}, {}, "waits for itself"),
-        ({"calls": [*THREE, {**CALL, "writes": -1}]}, {}, "expected pairs of a number and bytes"),
-        ({"network": 3}, {}, "network: found 3, expected text"),
-        ({}, {"owner": np.zeros(9, np.int32)}, "owner: found a task without a program"),
-    ],
-)
-def test_what_cannot_be_is_told(tmp_path, about, arrays, said):
-    path = write_network(tmp_path / "a.npz", about=about, **arrays)
-    with pytest.raises(DataError, match=said) as error:
-        read_network(path)
-    assert str(error.value).startswith(f"{path}: ")
-
-
-def test_what_is_no_such_file_is_told(tmp_path):
-    with pytest.raises(DataError, match=r"npz: found .*, expected a network as lib.collect.tvm"):
-        read_network(tmp_path / "missing.npz")
-    path = tmp_path / "a.npz"
-    content = write_network(path).read_bytes()
-    for spoilt in (b"", b"PK\x03\x04", content[: len(content) // 2], content[:-30]):
-        path.write_bytes(spoilt)
-        with pytest.raises(DataError, match=r"npz: found .*, expected a network as"):
-            read_network(path)
-    np.savez(path, about=np.array([{}], dtype=object))  # a pickle inside
-    with pytest.raises(DataError, match=r"npz: found"):
-        read_network(path)

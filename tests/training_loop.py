@@ -1,8 +1,4 @@
-"""The training loop of 02_train.py, for those who train besides the stage.
-
-A search of settings, a predictor that learns from other devices, benches: all of them train as the
-stage script says, edits of it included.
-"""
+"""The training loop of 02_train.py, for tests and benches: edits of the stage included."""
 
 from __future__ import annotations
 
