@@ -17,7 +17,7 @@ COLUMNS = {
     "permutation": "integer",
     "score": "number",
 }
-TYPES = {"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64}  # as stage 3 writes
+TYPES = pl.Schema({"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64})
 KEYS = ("split", "graph", "config")
 ADVICE = "delete it, and run 03_infer.py again"
 

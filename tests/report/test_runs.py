@@ -12,7 +12,7 @@ from tests.stages import run_make
 RUNS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
 
 
-def test_every_stage_is_a_run_and_the_last_has_the_report(finished):
+def test_every_stage_is_a_run_and_the_report_stands_in_it(finished):
     start = len(f"{FOLDER}-")  # though ids have no @ and no +
     runs = {
         path.stem.removeprefix("run-")[start:].rpartition("-")[0]: path.parent / "files" / "media"
