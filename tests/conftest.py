@@ -24,6 +24,14 @@ os.environ["PIP_CONSTRAINT"] = str(HERE / "constraints.txt")  # of all that test
 TOGETHER = "report"  # tests of a folder that share what takes longest
 
 
+def pytest_configure(config):
+    """All processes of a run share one Python that starts at once; it imports while they do."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        from tests.interpreter import STARTED, start
+
+        os.environ[STARTED] = str(start())
+
+
 def pytest_collection_modifyitems(items):
     """What runs whole stages comes first: it takes longest, and no core is to wait for it."""
     items.sort(key=lambda item: item.path.parent not in (HERE, HERE / TOGETHER))

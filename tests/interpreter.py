@@ -21,11 +21,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STREAMS = (0, 1, 2)
+STARTED = "TGRAPH_TESTS_PYTHON"  # in the environment: the folder of a server
 # Runs without packages, so that it starts in no time; gone, so is what it asked for.
 CLIENT = """#!{python} -SIE
 import json, os, resource, signal, socket, sys
@@ -57,7 +59,21 @@ PROGRAMS = (
 
 @cache
 def quick(repository: Path = REPOSITORY) -> Path:
-    """The folder of this process's own server for a tree, which is started by the first call."""
+    """The folder of a server for a tree, which has begun to listen.
+
+    It is started by the first call, unless a process above has started one for the repository.
+    """
+    started = os.environ.get(STARTED) if repository == REPOSITORY else None
+    folder = Path(started) if started else start(repository)
+    for _ in range(6_000):
+        if (folder / "socket").exists():
+            return folder
+        time.sleep(0.05)
+    raise RuntimeError("the Python that starts at once does not listen; it says why above")
+
+
+def start(repository: Path = REPOSITORY) -> Path:
+    """Start a server, which ends with this process; return its folder without waiting for it."""
     folder = Path(tempfile.mkdtemp(prefix="tgraph-python-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     client, address = folder / "bin" / "python", str(folder / "socket")
@@ -70,10 +86,9 @@ def quick(repository: Path = REPOSITORY) -> Path:
         # Threads that wait leave the cores; sets have the order that cases of tests.attack want.
         env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.PIPE,  # as programs' mostly is: Python asks once whether it can seek
     )
     atexit.register(server.kill)
-    assert server.stdout.readline() == b"ready\n"
     return folder
 
 
@@ -88,9 +103,9 @@ def serve(address: str) -> None:
     sys.executable = str(Path(address).with_name("bin") / "python")  # what programs start, too
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
+        listener.bind(f"{address}.new")
         listener.listen(64)
-        print("ready", flush=True)
+        Path(f"{address}.new").rename(address)
         while True:
             connection, _ = listener.accept()
             if not os.fork():
@@ -106,7 +121,11 @@ def import_all() -> None:
     """
     import gc
 
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
     import pyarrow.parquet  # noqa: F401
+    import rich.live
+    import rich.table  # noqa: F401
     import scipy.stats  # noqa: F401
     import torch._dynamo  # AdamW does when it is first made
     import torch.profiler  # noqa: F401

@@ -119,9 +119,15 @@ def stages_that_know(imports: Imports) -> list[str]:
     return [f"{path} imports {other}" for path, other in pairs if own.fullmatch(other)]
 
 
+@cache
+def tree_of(text: str) -> ast.Module:
+    """Return a module's syntax tree."""
+    return ast.parse(text)
+
+
 def packages(text: str) -> set[str]:
     """Return the packages that a module imports."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(tree_of(text)))
     names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     return {name.partition(".")[0] for name in names}
@@ -137,7 +143,7 @@ def kinds_told_apart(texts: Texts) -> list[str]:
     words = {*SYSTEMS, *(model for system in SYSTEMS.values() for model in system.models)}
     found = []
     for path, text in texts.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(tree_of(text)):
             values: list[ast.expr | None] = []
             if isinstance(node, ast.Dict) and path != TABLE and len(node.keys) > 1:
                 if {getattr(key, "value", None) for key in node.keys} <= SYSTEMS.keys():
@@ -153,7 +159,7 @@ def kinds_told_apart(texts: Texts) -> list[str]:
 
 def functions(text: str) -> Iterator[tuple[ast.FunctionDef, int]]:
     """Yield every function of a module, and its lines without the docstring."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
@@ -179,7 +185,7 @@ def undocumented(texts: Texts) -> list[str]:
     return [
         f"{path}: {node.name}"
         for path, text in texts.items()
-        for node in ast.parse(text).body
+        for node in tree_of(text).body
         if isinstance(node, kinds) and node.name[0] != "_" and not ast.get_docstring(node)
     ]
 

@@ -136,7 +136,6 @@ def test_a_loss_is_edited_and_compared(tree):
     said, compared = [typed(line, tree) for line in others]
     assert "01_preprocess.py" not in said and "replaces" not in said
     assert "layout-xla-random@tgraph+pairs/" in said and "B − A" in compared
-    assert "; EXPERIMENT=name" in typed(first, tree)
     (tree / "lib/training/loss.py").write_text(before)
 
 

@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lib.cache.reader import Cache
+from lib.preprocess import collection
 from tests.builders import COLLECTION
-from tests.stages import LONGEST, REPOSITORY, command, environment
+from tests.commands import Said, call
+from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
 
 FOLDER = Path("npz/layout/xla/default")
-# Stage 1, in which something happens to the raw files once a file is read.
-MEANWHILE = """
-import runpy, shutil, sys
-from pathlib import Path
-from lib.preprocess import collection
-what, path, *sys.argv = sys.argv[1:]
-path, read = Path(path), collection.fingerprint_files
-def meanwhile(*arguments):
-    if what == "changes":
-        path.write_bytes(path.read_bytes())
-    elif what == "goes":
-        path.unlink(missing_ok=True)
-    elif what == "comes":
-        shutil.copy(path, path.with_name("new.npz"))
-    return read(*arguments)
-collection.fingerprint_files = meanwhile
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
-def run(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(word) for word in words],
-        cwd=REPOSITORY,
-        env=environment() | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+def stage(data: Path, outputs: Path) -> Said:
+    """Run stage 1 in this process."""
+    flags = ["--collection", COLLECTION, "--data", data, "--outputs", outputs, "--jobs", "1"]
 
+    def main(words: list[str]) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sys.argv", ["01_preprocess.py", *words])
+            patched.setenv("WANDB_MODE", "disabled")
+            runpy.run_path(str(REPOSITORY / "01_preprocess.py"), run_name="__main__")
 
-def stage(data: Path, outputs: Path) -> str:
-    """Run stage 1 and return what it said."""
-    done = run(*command("01_preprocess.py", "--data", data, "--outputs", outputs, "--jobs", 1))
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
+    return call(main, *flags)
 
 
 def relabel(path: Path, runtimes: np.ndarray) -> None:
@@ -74,20 +53,30 @@ def test_files_of_equal_size_and_time_are_not_taken_for_the_same(tmp_path, how):
         with np.load(path) as file:
             count = len(file["config_runtime"])
         relabel(path, np.arange(1, count + 1)[::step])
-        assert "up to date" not in stage(root, outputs)
+        done = stage(root, outputs)
+        assert (done.returncode, done.stderr) == (0, "") and "up to date" not in done.stdout
         found.append(Cache(outputs / COLLECTION / "cache").graph(path.stem).source_runtimes)
-        assert "up to date" in stage(root, outputs)
+        assert "up to date" in stage(root, outputs).stdout
     assert found[0].tolist() != found[1].tolist()
 
 
 @pytest.mark.parametrize("what", ["changes", "goes", "comes"])
-def test_a_file_that_changes_while_stage_1_runs_is_an_error(tmp_path, what):
+def test_a_file_that_changes_while_stage_1_runs_is_an_error(tmp_path, monkeypatch, what):
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=1)
     path = sorted((tmp_path / "data" / FOLDER / "train").glob("*.npz"))[0]
-    words = command("01_preprocess.py", "--data", tmp_path / "data")
-    script = next(k for k, word in enumerate(words) if str(word).endswith("01_preprocess.py"))
-    flags = (*words[script:], "--outputs", tmp_path / "outputs", "--jobs", 1)
-    done = run(sys.executable, "-c", MEANWHILE, what, path, *flags)
+    read = collection.fingerprint_files
+
+    def meanwhile(*arguments):
+        if what == "changes":
+            path.write_bytes(path.read_bytes())
+        elif what == "goes":
+            path.unlink(missing_ok=True)
+        else:
+            shutil.copy(path, path.with_name("new.npz"))
+        return read(*arguments)
+
+    monkeypatch.setattr(collection, "fingerprint_files", meanwhile)
+    done = stage(tmp_path / "data", tmp_path / "outputs")
     named = path.with_name("new.npz") if what == "comes" else path
     assert done.returncode == 2
     if what != "goes":  # or it cannot be read

@@ -53,9 +53,10 @@ def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache)
     torch.testing.assert_close(found.sort().values, expected.sort().values)
 
 
-@BOTH
-@pytest.mark.parametrize(("split", "most"), [("networks", 1.0), ("random", 0.5)])
-def test_something_is_learned(cache, tmp_path, split, most, settings):
+@pytest.mark.parametrize(
+    ("settings", "split", "most"), [(SETTINGS, "networks", 1.0), (PLUS, "random", 0.5)]
+)
+def test_something_is_learned(cache, tmp_path, settings, split, most):
     settings = replace(settings, split=split, epochs=25)
     training = trained(cache, settings, tmp_path)
     assert training.checkpoint.validations["last"]["mape"] < most  # 1.7 and more of fresh weights

@@ -16,7 +16,7 @@ from lib.runs.make import all_flags
 from tests.builders import COLLECTION
 from tests.report.builders import graph_row, write_outputs
 from tests.report.conftest import Finished
-from tests.stages import REPOSITORY, stages_in
+from tests.stages import REPOSITORY, TINY_FLAGS, stages_in
 
 PATH = f"{COLLECTION}@tgraph+trial"
 
@@ -91,19 +91,21 @@ def test_libraries_that_take_seconds_are_not_imported():
 
 
 @pytest.mark.parametrize(
-    ("variables", "why"),
+    ("flags", "why"),
     [
-        ({}, "up to date"),
-        ({"EPOCHS": 7}, "train: epochs 3 → 7"),
-        ({"TTA": 4}, "infer: permutations 2 → 4"),
-        ({"FOLDS": 1}, "ensemble: folds 2 → 1"),
-        ({"KEEP_GOING": 1}, "preprocess: keep_going False → True"),
+        ([], "up to date"),
+        (["--epochs", "7"], "train: epochs 3 → 7"),
+        (["--permutations", "4"], "infer: permutations 2 → 4"),
+        (["--folds", "1"], "ensemble: folds 2 → 1"),
+        (["--keep-going"], "preprocess: keep_going False → True"),
     ],
 )
-def test_a_changed_variable_is_named(finished, variables, why):
-    said = finished.make("status", **variables)
-    assert state(said).endswith(why) and "\x1b[" not in said
-    assert "epochs " + str(variables.get("EPOCHS", 3)) in rows(said)[PATH][-1]
+def test_a_changed_flag_is_named(finished, flags, why):
+    given = ["--data", str(finished.data), "--experiment", "trial", *TINY_FLAGS]
+    given += ["--epochs", "3", "--permutations", "2", "--folds", "2", *flags]
+    said = table(finished.outputs, *given)
+    assert state(said).endswith(why)
+    assert ("epochs 7" if "--epochs" in flags else "epochs 3") in rows(said)[PATH][-1]
 
 
 @pytest.fixture
@@ -143,7 +145,8 @@ def test_what_is_called_stale_is_what_works_again_and_asking_changes_nothing(cop
     try:
         why = change(copy, what)
         before = sorted((p, p.stat().st_mtime_ns) for p in copy.outputs.rglob("*"))
-        assert state(copy.make("status")).endswith(why)
+        said = copy.make("status")
+        assert state(said).endswith(why) and "\x1b[" not in said
         assert sorted((p, p.stat().st_mtime_ns) for p in copy.outputs.rglob("*")) == before
         # A stage that make starts only looks, where times alone are others.
         looks = what == "a raw file was touched"

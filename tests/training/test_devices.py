@@ -50,7 +50,7 @@ from tests.training_loop import Training
 
 TIMES = {"seconds", "validation_seconds", "configurations_per_second"}
 TINY = {
-    **{"folds_total": 2, "epochs": 3, "save_seconds": 0.0, "precision": "float32"},
+    **{"folds_total": 2, "epochs": 2, "save_seconds": 0.0, "precision": "float32"},
     **{"configurations": 8, "inference_configurations": 4, "kernels": 1},
     **{"channels": 16, "heads": 2, "layers": 1, "context_channels": 16},
 }
@@ -160,8 +160,8 @@ def test_no_step_waits_for_the_device_and_validation_once_a_graph(caches, tmp_pa
 
 
 def test_a_predictor_is_calibrated(tmp_path, other, monkeypatch):
-    for passes in ("PASSES", "CMD_PASSES"):
-        monkeypatch.setattr(tuning, passes, 1)
+    for name, count in {"PASSES": 1, "CMD_PASSES": 1, "STEPS": 2}.items():
+        monkeypatch.setattr(tuning, name, count)
     settings = settings_of("cdmpp")
     network, learned, device = untrained(tmp_path, settings)
     source = tuning.Source(learned, device_features([device]))

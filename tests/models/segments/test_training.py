@@ -70,8 +70,14 @@ def assert_same_bits(one: Training, other: Training) -> None:
 
 @pytest.mark.parametrize("model", OWN)
 def test_it_learns(cache, model, tmp_path):
-    epochs = 40 if model == "gst" else 20
-    made = finished(cache, model, tmp_path / "state", epochs=epochs, learning_rate=2e-2)
+    epochs = 30 if model == "gst" else 10
+    made = finished(
+        cache,
+        model,
+        tmp_path / "state",
+        epochs=epochs,
+        learning_rate=2e-2 if model == "gst" else 4e-2,
+    )
     first, last = made.checkpoint.history[0]["loss"], made.checkpoint.history[-1]["loss"]
     assert last < 0.75 * first
     made.data.valid = made.data.train
@@ -87,7 +93,7 @@ def test_gradients_reach_every_parameter(cache, model, tmp_path):
     assert all(p.grad.abs().max() > 0 for p in made.network.parameters() if p.ndim > 1)
 
 
-@pytest.mark.parametrize("options", [{}, {"segment_dropout": 0.5}, {"history": False}])
+@pytest.mark.parametrize("options", [{"segment_dropout": 0.5}, {"history": False}])
 def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path):
     """With its table; all models: ``tests/test_stage2_kill.py``."""
     undisturbed = finished(cache, "gst", tmp_path / "a", **options)

@@ -152,6 +152,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
 
     monkeypatch.setattr(command, "run_part", run)
     monkeypatch.setattr(command, "tuned", tuned)
+    monkeypatch.setattr(tuning, "PARTS", 2)
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
     ensemble, cache, results = loaded(trained)
@@ -170,6 +171,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
 
 
 def test_the_papers_way_trains_all_of_a_network(trained, collected, monkeypatch):
+    monkeypatch.setattr(tuning, "PARTS", 2)
     monkeypatch.setattr(tuning, "CMD_PASSES", 1)
     said = calibrate(trained, "--networks", 2, "--method", "cmd")
     assert said.returncode == 0, said.stderr

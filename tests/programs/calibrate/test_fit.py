@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import nn
 
+from lib.programs.calibrate import tuning
 from lib.programs.calibrate.tuning import (
     SHIFTS,
     Source,
@@ -30,6 +31,9 @@ from lib.programs.train import ProgramsFold
 from lib.training.fold import new_network
 from tests.programs.builders import cached, tiny_plus, tiny_settings, write_root
 
+BOTH = pytest.mark.parametrize(
+    "settings", [tiny_settings(), tiny_plus()], ids=lambda one: one.model
+)
 GAPS = arrays(np.float64, st.integers(1, 20), elements=st.floats(-0.8, 0.8))
 
 
@@ -70,8 +74,9 @@ def gap(network: nn.Module, programs: Programs, device: dict[str, Any]) -> float
     return float(np.abs(logs - np.log(programs.seconds[rows])).mean())
 
 
-@pytest.mark.parametrize("settings", [tiny_settings(), tiny_plus()], ids=["cdmpp", "cdmpp-plus"])
-def test_what_reads_programs_stays_as_it_is(tmp_path, settings):
+@BOTH
+def test_what_reads_programs_stays_as_it_is(tmp_path, monkeypatch, settings):
+    monkeypatch.setattr(tuning, "PASSES", 1)
     network, programs, device = untrained(tmp_path, settings)
     before, after = network.state_dict(), tuned(network, programs, device).state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
@@ -82,9 +87,12 @@ def test_what_reads_programs_stays_as_it_is(tmp_path, settings):
     assert all(torch.equal(after[name], again[name]) for name in after)
 
 
-@pytest.mark.parametrize("settings", [tiny_settings(), tiny_plus()], ids=["cdmpp", "cdmpp-plus"])
-def test_the_papers_way_trains_all_of_a_network_towards_both_devices(tmp_path, settings):
+@BOTH
+def test_the_papers_way_trains_all_of_a_network_towards_both_devices(
+    tmp_path, monkeypatch, settings
+):
     """Its source programs keep their latencies, on a device with vectors four times as wide."""
+    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
     network, programs, device = untrained(tmp_path, settings)
     new = {**device, "name": "new", "instructions": "avx512"}
     learned = replace(programs, seconds=programs.seconds / 3)
