@@ -75,9 +75,10 @@ def test_sections_and_links_are_of_what_there_is(finished, full, tmp_path, which
     assert tuple(re.findall(r'<a href="#(\w+)"', text)) == SECTIONS[which]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-@pytest.mark.parametrize("which", ["real", "full"])
+@pytest.mark.parametrize(
+    ("which", "size", "scheme"),
+    [("real", PHONE, "dark"), ("real", DESK, "light"), ("full", PHONE, "light")],
+)
 def test_in_a_browser(browser, finished, full, which, size, scheme):
     path = finished.folder / "report.html" if which == "real" else full
     page, complaints = look(browser, path, size, scheme)
