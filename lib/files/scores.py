@@ -16,29 +16,21 @@ COLUMNS = {
     "config": "integer",
     "permutation": "integer",
     "score": "number",
-    "runtime": "integer?",  # nanoseconds, where known
 }
-TYPES = {"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64}  # as stage 3 writes
+TYPES = pl.Schema({"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64})
 KEYS = ("split", "graph", "config")
 ADVICE = "delete it, and run 03_infer.py again"
 
 
-def read_score_rows(
-    path: Path, columns: Iterable[str] = COLUMNS, where: pl.Expr | None = None
-) -> pl.DataFrame:
+def read_score_rows(path: Path) -> pl.DataFrame:
     """Rows of a scores parquet: one a split, graph, configuration and permutation.
-
-    Args:
-        path: the file.
-        columns: which of ``COLUMNS`` to read.
-        where: which rows, ``None`` for all.
 
     Raises:
         DataError: if the file is missing or damaged, or a score is not finite.
     """
-    rows = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, where)
+    rows = read_parquet(path, COLUMNS, ADVICE)
     try:
-        rows = rows.cast({name: kind for name, kind in TYPES.items() if name in rows.columns})
+        rows = rows.cast(TYPES)
     except pl.exceptions.PolarsError as error:
         raise DataError(
             path, "types", str(error).partition("\n")[0], f"small numbers; {ADVICE}"
@@ -48,27 +40,23 @@ def read_score_rows(
     return rows
 
 
-def mean_scores(
-    path: Path, scores: pl.DataFrame, counts: Mapping[str, int] | None = None
-) -> pl.DataFrame:
-    """Each configuration's mean over permutations: ``graph, config, score``, sorted by them, and
-    ``split`` in front if the rows have it.
+def mean_scores(path: Path, scores: pl.DataFrame, counts: Mapping[str, int]) -> pl.DataFrame:
+    """Each configuration's mean over permutations: ``split, graph, config, score``, sorted by them.
 
     Args:
         path: the file, to name.
         scores: its rows, with their permutations.
-        counts: how many configurations each graph has; ``None`` if that is not known.
+        counts: how many configurations each graph has.
 
     Raises:
         DataError: unless every graph has every configuration's score under each permutation.
     """
-    keys = [name for name in KEYS if name in scores.columns]
     permutation = pl.col("permutation").cast(pl.Int64)
-    means = scores.group_by(keys, maintain_order=True).agg(
+    means = scores.group_by(KEYS, maintain_order=True).agg(
         pl.col("score").mean(), rounds=pl.len(), sum=permutation.sum()
     )
     config = pl.col("config")
-    parts = means.group_by(keys[:-1]).agg(
+    parts = means.group_by(KEYS[:-1]).agg(
         rows=pl.len(),
         least=config.min(),
         most=config.max(),
@@ -78,14 +66,14 @@ def mean_scores(
         # Permutations are numbered from 0; with one twice and another missing, this is less.
         & (pl.col("sum").max() * 2 == pl.col("rounds").max() * (pl.col("rounds").max() - 1)),
     )
-    for row in parts.sort(keys[:-1]).iter_rows(named=True):
-        count = row["most"] + 1 if counts is None else counts.get(row["graph"], 0)
+    for row in parts.sort(KEYS[:-1]).iter_rows(named=True):
+        count = counts.get(row["graph"], 0)
         if (row["least"], row["most"], row["rows"]) != (0, count - 1, count) or not row["alike"]:
             often = "equally" if row["alike"] else "unequally"
             actual = f"{row['rows']} configurations, {row['least']} to {row['most']}, {often} often"
             expected = f"each of 0 to {count - 1} once a permutation; {ADVICE}"
-            raise DataError(path, " ".join(row[key] for key in keys[:-1]), actual, expected)
-    return means.select(*keys, "score").sort(keys)
+            raise DataError(path, " ".join(row[key] for key in KEYS[:-1]), actual, expected)
+    return means.select(*KEYS, "score").sort(KEYS)
 
 
 def check_graphs(path: Path, scores: pl.DataFrame, expected: Mapping[str, Iterable[str]]) -> None:

@@ -1,19 +1,17 @@
 """Tensor programs that a fold learns from, is validated on and tested on.
 
-Three ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
+Two ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
 that one of its networks calls; a task that other networks share with them is in nobody's training
 but theirs. The test is the source's: whole networks with all their tasks. ``random``: of the
 programs that networks of the test do not have, a tenth is the test, a tenth validates a fold, and
 eight tenths are learned from (CDMPP, section 7.1). All devices of a program go together, so that
-each is split 8:1:1 and none gives another away. ``processors``: as ``networks``, and each fold
-leaves out a processor, in turn: it learns from the others alone, and is validated and tested on it.
+each is split 8:1:1 and none gives another away.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -31,13 +29,13 @@ def sides_of_fold(cache: Cache, fold: int, settings: ProgramCollection) -> dict[
     """Return the pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:
-        UserError: if there is no such fold, or no processor to leave out.
+        UserError: if there is no such fold.
     """
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
     names = cache.names("train", "valid")
-    sides: dict[str, Pairs] = {"valid": {}, "test": {}, "train": {}}
     if settings.split == "random":
+        sides: dict[str, Pairs] = {"valid": {}, "test": {}, "train": {}}
         for name in names:
             task = cache.graph(name)
             tenth = tenths(name, task.original, settings.seed)[task.owner]
@@ -54,28 +52,7 @@ def sides_of_fold(cache: Cache, fold: int, settings: ProgramCollection) -> dict[
         "test": cache.names("test"),
         "train": [name for name in names if name not in held_out],
     }
-    if settings.split != "processors":
-        return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
-    out = left_out(cache.manifest["devices"], fold)
-    for side, tasks in parts.items():
-        for name in tasks:
-            mask = out[cache.graph(name).device] != (side == "train")
-            if mask.any():
-                sides[side][name] = mask
-    return sides
-
-
-def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
-    """Return (d,) whether each device is of the processor that a fold leaves out.
-
-    Raises:
-        UserError: there is only one processor.
-    """
-    processors = [device["processor"] for device in devices]
-    every = sorted(set(processors))
-    if len(every) < 2:
-        raise UserError(f"--split processors: all devices are of {every[0]}; it needs another")
-    return np.array([name == every[fold % len(every)] for name in processors])
+    return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:

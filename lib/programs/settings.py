@@ -10,7 +10,7 @@ from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "none")  # lib/programs/models/labels.py
-SIDES = ("networks", "random", "processors")
+SIDES = ("networks", "random")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
 RANDOM_PARTS = 10
@@ -35,8 +35,7 @@ class ProgramCollection(TrainedSettings):
 
     split: str = setting(
         "networks",
-        "folds and the test are of whole `networks`, of programs at `random`, or of `networks` on "
-        "one of the `processors`, which the fold has not learned from",
+        "folds and the test are of whole `networks`, or of programs at `random`",
         choices=SIDES,
     )
     # stage 2

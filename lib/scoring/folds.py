@@ -15,9 +15,6 @@ from lib.files.scores import check_graphs, mean_scores, read_score_rows
 from lib.ranking.folds import fold_number, splits_of_fold
 from lib.settings import Settings
 
-COLUMNS = ("split", "graph", "config", "permutation", "score")
-
-
 Folds = tuple[dict[int, float], dict[int, pl.DataFrame]]  # validation and scores, by fold
 
 
@@ -113,6 +110,6 @@ def read_scores(
         DataError: if the file is damaged, a score is not finite, or scores are missing or too
             many.
     """
-    scores = mean_scores(path, read_score_rows(path, COLUMNS), counts)
+    scores = mean_scores(path, read_score_rows(path), counts)
     check_graphs(path, scores, graphs)
     return scores

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +9,8 @@ from hypothesis import strategies as st
 
 from lib.files.errors import UserError
 from lib.programs.folds import held_out_by, sides_of_fold
-from lib.programs.inputs import load_programs
 from lib.ranking.folds import folds_of
-from tests.programs.builders import cached, tiny_settings, write_programs, write_root
+from tests.programs.builders import tiny_settings, write_programs
 
 NETWORKS = st.sets(st.sampled_from([f"net{k}.w8" for k in range(6)]), max_size=3)
 
@@ -70,30 +67,3 @@ def test_random_sides_never_part_equal_programs(cache):
         sides = sides_of_fold(cache, fold, tiny_settings(split="random"))
         for chosen in sides.values():  # the first and the last, on the devices of either
             assert all(own[0] == own[1] == own[-1] for own in chosen.values())
-
-
-def test_a_processor_is_left_out_whole(tmp_path):
-    """What a fold learns from is on other processors, what it is measured by on that one alone."""
-    root = write_root(tmp_path / "root", tasks=15, programs=6)
-    about = json.loads((root / "dataset.json").read_text())
-    about["devices"][1]["processor"] = "another"
-    (root / "dataset.json").write_text(json.dumps(about))
-    cache = cached(root, tmp_path / "cache")
-    plain = tiny_settings()
-    seen = set()
-    for fold in range(2):
-        sides = sides_of_fold(cache, fold, tiny_settings(split="processors"))
-        same = sides_of_fold(cache, fold, plain)
-        devices = {
-            side: {int(k) for name, own in chosen.items() for k in cache.graph(name).device[own]}
-            for side, chosen in sides.items()
-        }
-        assert devices["valid"] == devices["test"] != devices["train"]
-        assert all(len(own) == 1 for own in devices.values())
-        assert all(set(sides[side]) <= set(same[side]) for side in sides)
-        seen |= devices["test"]
-    assert seen == {0, 1}
-    programs = load_programs(
-        cache, sides_of_fold(cache, 0, tiny_settings(split="processors"))["train"]
-    )
-    assert np.isfinite(programs.seconds).sum(0).min() == 0  # nothing of the other processor

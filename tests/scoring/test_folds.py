@@ -7,7 +7,8 @@ import pytest
 
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
-from lib.scoring.folds import COLUMNS, fold_files, read_scores
+from lib.files.scores import COLUMNS
+from lib.scoring.folds import fold_files, read_scores
 
 
 def test_fold_files(tmp_path):
