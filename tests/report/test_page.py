@@ -87,7 +87,7 @@ def test_in_a_browser(browser, finished, full, which, size, scheme):
     assert page.evaluate(EMPTY) == []
     assert page.evaluate(TOO_WIDE) <= 0
     assert page.evaluate(FAINT) == []
-    assert page.locator("img.figure:visible").count() >= 4  # curves, sections of graphs
+    assert page.locator("img.figure:visible").count() >= 3  # curves, sections of graphs
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = int(re.findall(r"\d+", background)[0])
     assert (brightness < 60) == (scheme == "dark")
