@@ -197,7 +197,8 @@ def tables(results: pl.DataFrame) -> str:
                 tau, error = own.select(pl.col("tau", "error").mean()).row(0)
                 said = f"{tau:.3f} +- {error:.2f}" if len(own) else "-"
                 cells.append(said)
-            rows.append(cells)
+            if set(cells[1:]) != {"-"}:
+                rows.append(cells)
         texts.append(table(rows, [f"learned from {learned}", *GRAPHS]))
     return "\n\n".join(texts)
 

@@ -39,7 +39,6 @@ from lib.runs.stage import run, stage_script
 from lib.settings import COLLECTIONS, MODELS
 from lib.tpugraphs.dataset import TPUGRAPHS
 from tests import kernels
-from tests.bench.train_step import processor
 from tests.programs import builders as programs
 from tests.synthetic import write_collection, write_dataset
 
@@ -77,6 +76,8 @@ def main() -> None:
     if device.type == "cuda" and not torch.cuda.is_available():
         print(f"tests.gpu: torch {torch.__version__} finds no GPU here; nothing was checked")
         sys.exit(NO_CARD)
+    from tests.bench.train_step import processor  # takes seconds to import
+
     today, card = datetime.now(UTC).date(), processor(device)
     print(f"`python -m tests.gpu`, {today}, {card}, torch {torch.__version__}\n")
     print("| model | precision | losses off | scores off | peak memory, MB | seconds | |")

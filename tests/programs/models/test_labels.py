@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.preprocessing import PowerTransformer
 
 from lib.programs.models.labels import BEYOND, MILLISECONDS, LabelTransform
 from lib.programs.settings import TRANSFORMS
@@ -36,6 +35,8 @@ def test_the_way_back_leads_back(name, seed, count):
 
 
 def test_box_and_coxs_transform_is_that_of_scikit_learn():
+    from sklearn.preprocessing import PowerTransformer  # takes a second to import
+
     seconds = latencies(3)
     theirs = PowerTransformer("box-cox").fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
     ours = fitted("box-cox", seconds)(torch.from_numpy(seconds)).numpy()
