@@ -205,6 +205,15 @@ def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
     assert (done.stdout, done.returncode) == (f"{mode}\n", 0), done.stderr
 
 
+@pytest.mark.parametrize("mode", ["offline", "disabled"])
+def test_the_settings_file_of_wandb_wins_over_a_key(tmp_path, mode):
+    (tmp_path / "settings").write_text(f"[default]\nmode = {mode}\n")
+    program = "from lib.runs.tracking import mode_of_runs\nprint(*mode_of_runs())"
+    given = {"WANDB_MODE": "", "WANDB_API_KEY": "x" * 40, "WANDB_CONFIG_DIR": str(tmp_path)}
+    done = run_program(tmp_path, program, **given)
+    assert done.stdout == f"{mode} as W&B's settings say\n", done.stderr
+
+
 WHOLE_RUN = (
     "page = folder / 'page.html'; page.write_text('<p>hi</p>')\n"
     "t = Tracker(*given).start()\n"
