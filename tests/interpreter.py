@@ -68,8 +68,10 @@ def quick(repository: Path = REPOSITORY) -> Path:
     for _ in range(6_000):
         if (folder / "socket").exists():
             return folder
+        if (folder / "failed").exists():
+            break
         time.sleep(0.05)
-    raise RuntimeError("the Python that starts at once does not listen; it says why above")
+    raise RuntimeError("the Python that starts at once does not start; it says why above")
 
 
 def start(repository: Path = REPOSITORY) -> Path:
@@ -99,7 +101,11 @@ def python() -> Path:
 
 def serve(address: str) -> None:
     """Fork a program for each connection, until this process is killed."""
-    import_all()
+    try:
+        import_all()
+    except BaseException:
+        Path(address).with_name("failed").touch()
+        raise
     sys.executable = str(Path(address).with_name("bin") / "python")  # what programs start, too
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -139,7 +145,11 @@ def import_all() -> None:
     for path in sorted({*code_of(*PROGRAMS)}.union(*looked_up)):
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         if path.endswith(".py") and path not in PROGRAMS:
-            __import__(name)
+            try:
+                __import__(name)
+            except ModuleNotFoundError as error:
+                if error.name != "triton":  # which is there on GPUs alone
+                    raise
     native.available()
     gc.collect()
     gc.freeze()  # pages that programs need not copy

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from lib.tpugraphs.checks import layout_codes
 
@@ -64,6 +63,8 @@ def build_dictionary(
     for chunk in chunks:
         digits = layout_codes(path, chunk)
         joined = ((digits + 1.0) @ _ALL_POWERS).astype(np.int64)  # (r, k)
+        import pandas as pd  # late: it takes half a second, and stage 1 alone has cells to encode
+
         places, distinct = pd.factorize(joined.reshape(-1))
         if not np.array_equal(decode_layouts(_split(distinct))[places], digits.reshape(-1, 18)):
             raise AssertionError("cells do not decode to the source's digits")

@@ -28,11 +28,11 @@ from lib.files.terminal import duration, table
 from lib.models.common.input import input_of
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.training.fold import Fold
-from lib.training.loop import Training
 from lib.training.split import LabelledGraph
 from tests.bench.case import Shape, program_graph
 from tests.bench.sizes import OFFICIAL_SIZES, GraphSize, official_graphs
 from tests.bench.train_step import processor
+from tests.training_loop import Training
 
 TOTAL = 1000  # configurations of a graph
 FOLDS = 5

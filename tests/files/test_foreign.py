@@ -13,7 +13,6 @@ from lib.collect.tvm import raw
 from lib.collect.xla import copies, measurements
 from lib.files.errors import DataError
 from lib.files.foreign import ZLIB_MEMORY, reading
-from lib.programs.latency.network import read_network
 from lib.programs.tensorir.described import ARRAYS
 
 UNKNOWN = 99  # a way to compress
@@ -21,7 +20,6 @@ UNKNOWN = 99  # a way to compress
 READERS = {
     "programs": measurements.read_raw,
     "tensor programs": raw.read,
-    "networks": read_network,
 }
 
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import onnx
 import torch
 
 from lib.files.errors import UserError, in_one_line
@@ -58,7 +57,7 @@ def _reason(error: BaseException) -> str:
         return f"one of its results is a {found[1]}: {how}"
     nodes = [frame.f_locals.get("node") for frame in frames]
     steps = [place_of(node) for node in nodes if isinstance(node, torch.fx.Node)]
-    steps += [node.op_type for node in nodes if isinstance(node, onnx.NodeProto)]
+    steps += [node.op_type for node in nodes if hasattr(node, "op_type")]  # of ONNX
     return f"{steps[-1]}: {words_of(error)}; {ADVICE}" if steps else words_of(error)
 
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from lib.compiler.cpu.calls import LibraryCalls
 from lib.compiler.cpu.effects import (
@@ -63,6 +62,8 @@ class NumberingAtSites(Numbering[Item], Generic[Site, Item]):
 
     def numbers_of(self, keys: np.ndarray) -> np.ndarray:
         """Return the numbers of (m,) keys, ``NOTHING`` for keys that yield no item."""
+        import pandas as pd  # late: it takes half a second, and stage 1 alone needs it
+
         places, distinct = pd.factorize(keys)
         numbers = self._known
         for key in [key for key in distinct.tolist() if key not in numbers]:
@@ -156,6 +157,8 @@ class Completion:
         """
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
+        import pandas as pd  # late, as above
+
         places, distinct = pd.factorize(keys.ravel())
         numbers = []
         for key in distinct.tolist():

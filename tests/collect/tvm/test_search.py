@@ -24,7 +24,7 @@ import pytest
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
 
-from lib.collect.tvm import compiler, running, timing
+from lib.collect.tvm import compiler, deployment, running, timing
 from lib.collect.tvm import search as half
 from lib.collect.tvm.agreement import same
 from lib.collect.tvm.compiler import Sampler
@@ -188,7 +188,7 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     monkeypatch, task, at, fault
 ):
     modules = [one.mod for one in Sampler(task, 1).draw(3)]
-    faulty = compiler.hash_of(modules[1])
+    faulty = compiler.hash_of(deployment.packed(modules[1]).program)
     lowered, ran = compiler.lowered, timing.Stopwatch.first
 
     def compiling(given):
