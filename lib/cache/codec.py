@@ -58,13 +58,13 @@ def build_dictionary(
         DataError: if a digit is not an integer in -1..5.
         AssertionError: if a cell does not decode to its source (a defect).
     """
+    import pandas as pd  # late: it takes half a second, and stage 1 alone has cells to encode
+
     known: dict[int, int] = {}  # the number of each triple, in order of first appearance
     numbered: list[np.ndarray] = []
     for chunk in chunks:
         digits = layout_codes(path, chunk)
         joined = ((digits + 1.0) @ _ALL_POWERS).astype(np.int64)  # (r, k)
-        import pandas as pd  # late: it takes half a second, and stage 1 alone has cells to encode
-
         places, distinct = pd.factorize(joined.reshape(-1))
         if not np.array_equal(decode_layouts(_split(distinct))[places], digits.reshape(-1, 18)):
             raise AssertionError("cells do not decode to the source's digits")

@@ -17,6 +17,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,10 +52,9 @@ def main() -> None:
     rows, total = [], 0.0
     for collection in args.collections:
         flags = {"model": "tgraph", "device": args.device, "precision": args.precision}
-        epochs = args.steps + 1
-        chosen = settings.settings_for(collection, TPUGRAPHS, {**flags, "epochs": epochs})
         official = settings.settings_for(collection, TPUGRAPHS, flags)
-        row, seconds = measured(chosen, official, args.share)
+        trial = replace(official, epochs=args.steps + 1)
+        row, seconds = measured(trial, official, args.share)
         rows.append([collection, *row])
         total += seconds
         print(table([[*rows[-1]]]), flush=True)
@@ -64,30 +64,30 @@ def main() -> None:
     print(f"{FOLDS} folds of {len(rows)} collections: {duration(FOLDS * total)}")
 
 
-def measured(chosen, official, share: float) -> tuple[list[str], float]:
+def measured(trial, official, share: float) -> tuple[list[str], float]:
     """Return a row, and the seconds of a fold.
 
     Args:
-        chosen: settings, with few epochs.
+        trial: settings, with few epochs.
         official: those of official data.
         share: of the graphs.
     """
-    sizes = official_graphs(chosen.collection, share)
-    labelled = [made(size, number, chosen) for number, size in enumerate(sizes)]
+    sizes = official_graphs(trial.collection, share)
+    labelled = [made(size, number, trial) for number, size in enumerate(sizes)]
     learning = [g for g, size in zip(labelled, sizes, strict=True) if size.split != "test"]
     valid = learning[:: official.folds_total]
     train = [graph for graph in learning if graph not in valid]
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(Fold(train, valid, chosen), 0, Path(folder) / "state", "bench")
+        training = Training(Fold(train, valid, trial), 0, Path(folder) / "state", "bench")
         epochs = list(training.run())[1:]
     validation = statistics.median(row["validation_seconds"] for row in epochs)
     trained = statistics.median(row["seconds"] for row in epochs) - validation
     learned = official.epochs * (trained + validation / official.validate_every)
-    network, seen = training.network.eval(), input_of(chosen)
+    network, seen = training.network.eval(), input_of(trial)
     sample, started = valid[:SCORED], time.perf_counter()
     for graph in sample:
         orders = [np.random.default_rng(n).permutation(TOTAL) for n in range(official.permutations)]
-        seen.groupings(network, graph.prepared, np.stack(orders), chosen.inference_configurations)
+        seen.groupings(network, graph.prepared, np.stack(orders), trial.inference_configurations)
     speed = len(sample) * TOTAL / (time.perf_counter() - started)
     held = sum(size.configurations for size in sizes if size.split == "test")
     held += sum(s.configurations for s in sizes if s.split != "test") / official.folds_total
@@ -101,11 +101,11 @@ def measured(chosen, official, share: float) -> tuple[list[str], float]:
     ], learned + held / speed
 
 
-def made(size: GraphSize, seed: int, chosen) -> LabelledGraph:
+def made(size: GraphSize, seed: int, trial) -> LabelledGraph:
     """Return a graph of a size, ready for the network."""
-    shape = Shape(size.nodes, size.configurable, chosen.configurations)
-    graph = pruned(program_graph(shape, TOTAL, seed), chosen.hops)
-    return LabelledGraph(str(seed), input_of(chosen).prepare(graph, chosen), graph.runtime)
+    shape = Shape(size.nodes, size.configurable, trial.configurations)
+    graph = pruned(program_graph(shape, TOTAL, seed), trial.hops)
+    return LabelledGraph(str(seed), input_of(trial).prepare(graph, trial), graph.runtime)
 
 
 if __name__ == "__main__":

@@ -155,10 +155,10 @@ class Completion:
 
         ``UNSET`` if no layout is configured that the tensor can have.
         """
-        count = len(self._plain)
-        keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
         import pandas as pd  # late, as above
 
+        count = len(self._plain)
+        keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
         places, distinct = pd.factorize(keys.ravel())
         numbers = []
         for key in distinct.tolist():

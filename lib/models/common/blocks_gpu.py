@@ -97,7 +97,8 @@ class _Blocks(torch.autograd.Function):
         ctx: Any, table: Tensor, batch: GraphBatch, dtype: torch.dtype, *flat: Tensor
     ) -> Tensor:
         """Block by block; of each, what the way back reads is kept."""
-        ctx.batch, ctx.weights = batch, _by_block(flat)
+        ctx.batch = batch
+        ctx.weights = [flat[at : at + WEIGHTS] for at in range(0, len(flat), WEIGHTS)]
         keep, ctx.kept = any(ctx.needs_input_grad), []
         x = _expanded(table, batch, dtype)
         for weights in ctx.weights:
@@ -117,10 +118,6 @@ class _Blocks(torch.autograd.Function):
             gradient, ours = _block_backward(gradient, apart, ctx.batch, weights, ctx.kept.pop())
             apart, gradients = gradient.stride(0), ours + gradients
         return _expanded_backward(gradient, ctx.batch), None, None, *gradients
-
-
-def _by_block(flat: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
-    return [flat[at : at + WEIGHTS] for at in range(0, len(flat), WEIGHTS)]
 
 
 def _expanded(table: Tensor, batch: GraphBatch, dtype: torch.dtype) -> Tensor:

@@ -61,6 +61,13 @@ def expand_backward(
     tl.store(out + r * C + ch, total)
 
 
+@triton.jit
+def _tile(start, n, apart, col, inside, ROWS: tl.constexpr):
+    """Places of some columns of ROWS nodes, which are ``apart`` in memory, and which there are."""
+    i = start + tl.arange(0, ROWS)
+    return i.to(tl.int64)[:, None] * apart + col[None, :], (i < n)[:, None] & inside[None, :]
+
+
 @triton.jit(do_not_specialize=SIZES)
 def norm(x, out, scale, n, columns, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Instance norm: each column of (n, columns) with mean 0 and variance 1 over the nodes.
@@ -74,9 +81,7 @@ def norm(x, out, scale, n, columns, eps, ROWS: tl.constexpr, COLUMNS: tl.constex
     mean = tl.zeros((COLUMNS,), tl.float32)
     squares = tl.zeros((COLUMNS,), tl.float32)
     for start in range(0, n, ROWS):
-        i = start + tl.arange(0, ROWS)
-        valid = (i < n)[:, None] & inside[None, :]
-        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        at, valid = _tile(start, n, columns, col, inside, ROWS)
         value = tl.load(x + at, mask=valid, other=0).to(tl.float32)
         count = tl.minimum(ROWS, n - start)
         tile_mean = tl.sum(value, 0) / count
@@ -88,9 +93,7 @@ def norm(x, out, scale, n, columns, eps, ROWS: tl.constexpr, COLUMNS: tl.constex
     factor = tl.rsqrt(squares / n + eps)
     tl.store(scale + col, factor, mask=inside)
     for start in range(0, n, ROWS):
-        i = start + tl.arange(0, ROWS)
-        valid = (i < n)[:, None] & inside[None, :]
-        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        at, valid = _tile(start, n, columns, col, inside, ROWS)
         value = tl.load(x + at, mask=valid, other=0).to(tl.float32)
         value = (value - mean[None, :]) * factor[None, :]
         tl.store(out + at, value.to(out.dtype.element_ty), mask=valid)
@@ -110,22 +113,18 @@ def norm_backward(
     sums = tl.zeros((COLUMNS,), tl.float32)
     products = tl.zeros((COLUMNS,), tl.float32)
     for start in range(0, n, ROWS):
-        i = start + tl.arange(0, ROWS)
-        valid = (i < n)[:, None] & inside[None, :]
-        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        at, valid = _tile(start, n, columns, col, inside, ROWS)
         slope = tl.load(gradient + at, mask=valid, other=0).to(tl.float32)
         sums += tl.sum(slope, 0)
         products += tl.sum(slope * tl.load(normal + at, mask=valid, other=0).to(tl.float32), 0)
     factor = tl.load(scale + col, mask=inside, other=0)
     sums, products = sums / n, products / n
     for start in range(0, n, ROWS):
-        i = start + tl.arange(0, ROWS)
-        valid = (i < n)[:, None] & inside[None, :]
-        at = i.to(tl.int64)[:, None] * columns + col[None, :]
+        at, valid = _tile(start, n, columns, col, inside, ROWS)
         slope = tl.load(gradient + at, mask=valid, other=0).to(tl.float32)
         value = tl.load(normal + at, mask=valid, other=0).to(tl.float32)
         slope = (slope - sums[None, :] - value * products[None, :]) * factor[None, :]
-        kept = i.to(tl.int64)[:, None] * skipped_node + col[None, :]
+        kept, _ = _tile(start, n, skipped_node, col, inside, ROWS)
         slope += tl.load(skipped + kept, mask=valid, other=0).to(tl.float32)
         tl.store(out + at, slope.to(out.dtype.element_ty), mask=valid)
 

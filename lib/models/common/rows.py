@@ -170,8 +170,8 @@ def _embedded(embedding: nn.Embedding, index: Tensor) -> Tensor:
     """Return rows of an embedding; on a GPU by a product, whose gradient is one too, not a sort."""
     if not index.is_cuda:
         return embedding(index)
-    chosen = nn.functional.one_hot(index, embedding.num_embeddings)
-    return chosen.to(embedding.weight.dtype) @ embedding.weight
+    one_hot = nn.functional.one_hot(index, embedding.num_embeddings)
+    return one_hot.to(embedding.weight.dtype) @ embedding.weight
 
 
 def expand_rows(table: Tensor, batch: GraphBatch) -> Tensor:

@@ -16,8 +16,6 @@ from lib.models.common.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.common.sage import SageConvolution
 from lib.models.tgraph.settings import TGraphSettings
 
-EPSILON = 1e-5  # under the root of instance normalization, torch's own default
-
 
 class GraphStates(nn.Module):
     """States of a graph's nodes: B2(B1(f_in(X))) of equation 7.
@@ -234,5 +232,5 @@ def instance_norm(x: Tensor) -> Tensor:
     """
     if len(x) == 1:
         return x - x  # its own mean; batch_norm refuses a single value
-    flat = nn.functional.batch_norm(x.flatten(1), None, None, training=True, eps=EPSILON)
+    flat = nn.functional.batch_norm(x.flatten(1), None, None, training=True, eps=blocks_gpu.EPSILON)
     return flat.view_as(x)
