@@ -247,7 +247,7 @@ BEST_SPEEDUP = replace(
     key="best_log_speedup",
     name="speed-up of the fastest",
     heading="possible",
-    explained="the same of the measured fastest: more there is not to gain",
+    explained="the same of the fastest of all, which no pick can beat",
 )
 # Gains over the compiler's own configuration, for graphs that have it.
 GAINS = (SPEEDUP, BEST_SPEEDUP)
