@@ -27,10 +27,12 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -89,16 +91,20 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
     return named(settings.fold)(*sides, settings)
 
 
-def by_network(model: str, steps: int = 0, **own: Any) -> Method:
-    """Scores of a network with its official settings, but for how many steps it takes."""
+def by_network(model: str, steps: int = 0, loss: str | None = None, **own: Any) -> Method:
+    """Scores of a network with its official settings, but for how many steps it takes.
+
+    A loss is set as a user would edit it, for ``tgraph`` has no such setting.
+    """
 
     def scores(train: list[CachedGraph], held: CachedGraph, seed: int) -> np.ndarray:
         passes = -(-steps // len(train))
         given = {"epochs": passes, "validate_every": passes} if steps else {}
         given |= {"model": model, "seed": seed, **own}
         settings = settings_for("layout-xla-default", TPUGRAPHS, given)
+        edited = patch.object(type(settings), "loss", loss) if loss else nullcontext()
         data = fold_of(train, [held], settings)
-        with tempfile.TemporaryDirectory() as folder:
+        with edited, tempfile.TemporaryDirectory() as folder:
             training = Training(data, 0, Path(folder) / "state", "bench")
             for _ in training.run():
                 pass
@@ -154,6 +160,7 @@ METHODS: dict[str, Method] = {
     "longer, physics": by_network("tgraph", 2100, physics=True),
     "longer, dropout": by_network("tgraph", 2100, dropout=0.2),
     "both": by_network("tgraph", 2100, physics=True, dropout=0.2),
+    "longer, logistic": by_network("tgraph", 2100, "logistic"),
     "prices": by_network("prices"),
 }
 WITHIN_ONLY = ("ridge", "boosting")
