@@ -183,7 +183,7 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     }
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}
     metadata |= {**made, "tvm": tvm.__version__}
-    write(search.args.folder, library, network.named_inputs, metadata)
+    write(search.args.folder, library, network, metadata)
     return metadata
 
 
