@@ -9,17 +9,25 @@ new_venv = $(call quoted,$(PYTHON)) -m venv "$$(realpath -m $(1))"
 INSTALL = $(RUN) -m pip install --quiet --no-compile
 KEPT = env -u PYTHONDONTWRITEBYTECODE $(RUN)
 
-# First what the loops of lib/native are compiled against: that and the other packages go side by
-# side. (Secondary: where the whole environment is there, nobody asks for the part.)
-.SECONDARY: $(READY)-torch
-$(READY)-torch: requirements.txt
+# First what torch needs, so that torch and the other packages can go side by side: none of them
+# brings one that another brings. The loops of lib/native are compiled as soon as torch is there.
+# (Secondary: where the whole environment is there, nobody asks for its parts.)
+.SECONDARY: $(READY)-first $(READY)-torch $(READY)-packages
+$(READY)-first: requirements.txt
 	@echo 'setup: installing the packages of $< (a minute, once)'
 	$(call new_venv,$(VENV))
-	$(INSTALL) $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
+	$(INSTALL) filelock fsspec networkx sympy typing-extensions $$(grep -E '^(setuptools|wheel|ninja|numpy|jinja2)==' $<)
 	touch $@
 
-$(READY): requirements.txt $(READY)-torch
-	$(INSTALL) $$(grep -Ev '^(#|torch-scatter==)' $<)
+$(READY)-torch: requirements.txt $(READY)-first
+	$(INSTALL) $$(grep '^torch==' $<)
+	touch $@
+
+$(READY)-packages: requirements.txt $(READY)-first
+	$(INSTALL) $$(grep -Ev '^(#|torch==|torch-scatter==)' $<)
+	touch $@
+
+$(READY): $(READY)-torch $(READY)-packages
 	$(KEPT) -c 'import google.protobuf, jinja2, joblib, pandas, polars, rich.table, scipy.sparse, torch._dynamo, wandb'
 	touch $@
 
