@@ -8,6 +8,7 @@ are packed once, before the network's first run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ LAYOUTS = {
     "relax.nn.conv1d_transpose": ["NWC", "WIO"],
     "relax.nn.conv3d": ["NCDHW", "OIDHW"],
 }
+MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
 
 
@@ -79,6 +81,30 @@ def _squeeze(call: relax.Call) -> relax.Expr:
     return relax.op.squeeze(x, [int(axis) % len(x.ty.shape) for axis in axes]) if axes else call
 
 
+def _split(call: relax.Call) -> relax.Expr:
+    """Return slices, each of which can join what reads it, if there are few.
+
+    Of a recurrent network's many steps, each would become a task of its own.
+    """
+    x, axis = call.args[0], int(call.attrs.axis) % len(call.args[0].ty.shape)
+    if len(call.ty.fields) > MOST_SLICES:
+        return call
+    sizes = [int(part.shape[axis]) for part in call.ty.fields]
+    ends = itertools.accumulate(sizes)
+    return relax.Tuple(
+        [
+            relax.op.strided_slice(x, [axis], [end - size], [end])
+            for size, end in zip(sizes, ends, strict=True)
+        ]
+    )
+
+
+def _permute(call: relax.Call) -> relax.Expr:
+    """Return a tensor as it is if its axes stay where they are."""
+    axes = call.attrs.axes
+    return call.args[0] if axes and [*map(int, axes)] == [*range(len(axes))] else call
+
+
 Parts = dict[str, Callable[[relax.Call], relax.Expr]]  # of operators, by their names
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
 IN_PARTS: Parts = {
@@ -88,11 +114,13 @@ IN_PARTS: Parts = {
     "relax.nn.gelu": _gelu,
     "relax.nn.leakyrelu": _leaky_relu,
     "relax.broadcast_to": _broadcast,
+    "relax.split": _split,
     "relax.squeeze": _squeeze,
 }
 IN_PARTS_WHEN_CHANNELS_ARE_LAST: Parts = {
     "relax.nn.conv1d_transpose": transposed,
     "relax.nn.conv2d_transpose": transposed,
+    "relax.permute_dims": _permute,
 }
 
 
@@ -132,11 +160,14 @@ def operator_passes() -> list[tvm.transform.Pass]:
     change = relax.transform
     return [
         OperatorsInParts(IN_PARTS),
+        change.CanonicalizeBindings(),
         change.ConvertLayout(LAYOUTS),
         OperatorsInParts(IN_PARTS_WHEN_CHANNELS_ARE_LAST),
         change.Normalize(),
         change.CanonicalizeBindings(),
         change.FastMathTransform(),
+        change.EliminateCommonSubexpr(),
+        change.DeadCodeElimination(),  # what nobody reads counts as a reader of what it reads
     ]
 
 

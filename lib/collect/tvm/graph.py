@@ -66,13 +66,16 @@ def graph_of(network: Imported) -> Graph:
     names: list[str] = []
     numbers: dict[str, int] = {}
     functions: dict[str, int] = {}
+    wholes: dict[Any, relax.Expr] = {}  # of each tensor that is another one in another shape
     for block in module["main"].body.blocks:
         for binding in block.bindings:
             value = binding.value
             free = relax.analysis.free_vars(value)
             after = frozenset().union(*(sources.get(source, frozenset()) for source in free))
-            if isinstance(value, relax.Call):
-                operator = getattr(value.op, "name", "")
+            operator = getattr(getattr(value, "op", None), "name", "")
+            if operator == "relax.reshape":  # no program: the same memory
+                wholes[binding.var] = wholes.get(value.args[0], value.args[0])
+            elif isinstance(value, relax.Call):
                 if operator == "relax.call_dps_packed":  # a library's function
                     operator = str(value.args[0].global_symbol)
                 if operator != "relax.call_tir":
@@ -89,7 +92,8 @@ def graph_of(network: Imported) -> Graph:
                     except UserError as error:
                         raise UserError(f"{network.name}: {names[-1]}: {error}") from None
                 functions[variable.name_hint] = number
-                reads, writes = _traffic(value, module["main"].params, tasks[number])
+                read = [wholes.get(argument, argument) for argument in value.args[1]]
+                reads, writes = _traffic(read, module["main"].params, tasks[number])
                 calls.append(Call(number, tuple(sorted(after)), reads, writes))
                 after = frozenset({len(calls) - 1})
             sources[binding.var] = after
@@ -124,7 +128,7 @@ def only_constants(graph: Graph) -> set[int]:
 
 
 def _traffic(
-    value: relax.Call, parameters: Sequence[relax.Var], task: IRModule
+    arguments: Sequence[relax.Expr], parameters: Sequence[relax.Var], task: IRModule
 ) -> tuple[tuple[tuple[int, int], ...], int]:
     """Return ``reads`` and ``writes`` of a call; ``parameters`` are weights and inputs."""
     writes = _bytes_of(task["main"].params[-1])
@@ -132,7 +136,7 @@ def _traffic(
     read = [
         (number, min(most, _bytes_of(parameter.ty)))
         for number, parameter in enumerate(parameters)
-        if any(parameter.same_as(x) for x in value.args[1])
+        if any(parameter.same_as(x) for x in arguments)
     ]
     return tuple(read), writes
 

@@ -148,6 +148,7 @@ def fused(module: IRModule) -> IRModule:
                 passes.AnnotateTIROpPattern(),
                 passes.FuseOps(),
                 passes.FuseTIR(),
+                passes.RewriteDataflowReshape(),
                 passes.AttachAttrLayoutFreeBuffers(),
             ]
         )(module)

@@ -94,6 +94,36 @@ def test_it_computes_what_torch_computes(name):
         assert not re.search(SLOW, network.module.script())
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_steps_of_a_recurrent_network_are_calls_of_the_same_tasks(kind):
+    graphs = []
+    for steps in (6, 8):
+        layer = Does(lambda layer, x: layer(x)[0], kind(8, 6))
+        network = Network("mine", lambda layer=layer, n=steps: (layer, (torch.randn(n, 1, 8),)))
+        graphs.append(graph_of(imported(network)))
+    assert len(graphs[0].tasks) == len(graphs[1].tasks)
+    assert len(graphs[1].calls) - len(graphs[0].calls) <= 2 * 3  # programs a step
+    packed_once = [call.reads for call in graphs[1].calls if len(call.reads) > 1]
+    assert len({*packed_once}) < len(packed_once)  # steps share their weights
+
+
+def test_copies_join_what_reads_them_or_are_none():
+    def heads(first: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        """Attention of two heads, and a convolution's result read by places."""
+        queries, keys, values = first(x).transpose(1, 2).reshape(1, 6, 3, 2, 4).unbind(2)
+        parts = (part.transpose(1, 2) for part in (queries, keys, values))
+        return functional.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(1, 6, 8)
+
+    network = imported(
+        Network("mine", lambda: (Does(heads, nn.Conv1d(4, 24, 3)), (torch.randn(1, 4, 8),)))
+    )
+    graph = graph_of(network)
+    assert not [name for name in graph.names if re.fullmatch(r"(reshape|squeeze|split)\d*", name)]
+    assert any(re.fullmatch(r"conv1d_add\d*", name) for name in graph.names)
+    read = Network("mine", lambda: (Does(lambda x: x.reshape(2, 4).exp()), (torch.randn(8),)))
+    assert [call.reads for call in graph_of(imported(read)).calls] == [((0, 32),)]
+
+
 @st.composite
 def transposed_convolutions(draw) -> tuple[nn.Module, torch.Tensor]:
     """A transposed convolution of any settings that TVM takes, and its input."""
