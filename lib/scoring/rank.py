@@ -31,7 +31,7 @@ from lib.ranking.blending import places_of
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
-from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_of_gain
+from lib.scoring.trained import Ensemble, load_ensemble, score_program
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
 from lib.tpugraphs.npz import TileKernel
@@ -169,8 +169,7 @@ def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
-    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``; of the
-    best one also the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
+    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
@@ -180,10 +179,6 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
         site = {"node": int(node), "name": program.names[node] if program.names else None}
         site["opcode"] = opcode_name(graph.node_opcode[node])
         rows.append(site | layouts(features))
-    if [config] == ranking.best(1):
-        shares = shares_of_gain(ranking.ensemble, program, config)
-        for row, share in zip(rows, shares, strict=False):  # there may be none
-            row["share_of_gain"] = share
     return rows
 
 
@@ -268,8 +263,7 @@ def _lines(details: dict[str, Any], jax: bool) -> list[str]:
     for site in shown:
         name = printable(site["name"] or f"node {site['node']}")
         tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
-        gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
-        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip())
+        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}".rstrip())
         for tensor in TENSORS if jax else ():
             if layout := site[tensor]:
                 order = tuple(reversed(layout))

@@ -14,7 +14,7 @@ from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.models.common.build import build_network
 from lib.runs.stage import stage_script
-from lib.scoring import rank, trained
+from lib.scoring import rank
 from lib.scoring.candidates import Request
 from lib.scoring.rank import as_json, as_text, rank_programs
 from lib.scoring.timing import Timings
@@ -121,38 +121,6 @@ def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
     assert [one["timed_ns"] for one in said["top"]] == [2_000_000, None, None, None]
     assert (said["unit"], said["compilers_own_rank"]) == ("in standard deviations among them", 8)
     assert said["compilers_own_timed_ns"] == 2_100_000
-
-
-def test_what_each_site_of_the_best_adds_to_its_gain(folds, program, monkeypatch):
-    path, raw = program
-    features = np.full_like(raw.node_config_feat, -1)
-    features[:, :2, :2] = 0, 1  # two sites are set, all others are left to the compiler
-    write_layout(path, dataclasses.replace(raw, node_config_feat=features))
-    ranking = rank_program(path, None, folds[0], COLLECTION, MODEL)
-    assert "of the gain" not in as_text(ranking, 1)  # scores depend on who shares a batch
-    network = {0: torch.nn.Identity()}
-    network[0].compares_configurations = False
-    alone = dataclasses.replace(
-        ranking, ensemble=dataclasses.replace(ranking.ensemble, networks=network)
-    )
-
-    def scored(ensemble, program, blending):
-        assert blending == "mean"  # other ways measure by all that are ranked together
-        """The sites gain 3 and -1 apart, and 6 more together."""
-        first, second = (program.graph.node_config_feat[:, :2, 0] >= 0).T
-        return sign * (3.0 * first - second + 6 * first * second)
-
-    monkeypatch.setattr(trained, "score_program", scored)
-    sign = -1
-    said = as_json(alone, 2)["top"]
-    shares = [site["share_of_gain"] for site in said[0]["sites"]]
-    assert shares == pytest.approx([9 / 8, 5 / 8, *[0] * (len(shares) - 2)])
-    assert not any("share_of_gain" in site for site in said[1]["sites"])
-    lines = [line for line in as_text(alone, 2).splitlines() if "node" in line]
-    assert [line.endswith("of the gain") for line in lines] == [True, True, False, False]
-    assert [line.split()[-4] for line in lines[:2]] == ["112%", "62%"]
-    sign = 1  # nothing is gained
-    assert "of the gain" not in as_text(alone, 1)
 
 
 def test_below_each_site_of_the_first_of_a_module_stands_what_sets_it_in_jax(folds, program):
