@@ -44,7 +44,7 @@ from lib.tpugraphs.program import (
     with_candidates,
     written,
 )
-from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
+from lib.tpugraphs.tiles import bounds_of, read_kernels
 
 SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
@@ -114,9 +114,8 @@ def rank_programs(
     Args:
         path: of layouts an npz, a tuning protobuf, or an HLO module; of tiles an npz, or a tuning
             protobuf of any number of kernels.
-        candidates: configurations to rank instead of the file's own: in a file, see
-            :func:`lib.tpugraphs.program.with_candidates` and
-            :func:`lib.tpugraphs.tiles.with_bounds`; or layouts that are drawn, see
+        candidates: layouts to rank instead of the file's own: in a file, see
+            :func:`lib.tpugraphs.program.with_candidates`; or drawn, see
             :func:`lib.scoring.candidates.with_drawn`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
@@ -127,9 +126,9 @@ def rank_programs(
     """
     check_collection(collection)
     tiles = settings.COLLECTIONS[collection] == "tile"
-    if tiles and isinstance(candidates, Request):
-        raise UserError(f"--candidates {candidates.how}: draws layouts, and {collection} has tiles")
-    programs = (kernels_in if tiles else program_in)(path, candidates)
+    if tiles and candidates:
+        raise UserError(f"--candidates: are layouts, and {collection} has tiles; leave it out")
+    programs = kernels_in(path) if tiles else [program_in(path, candidates)]
     ensemble = load_ensemble(folder, collection, overrides)
     if isinstance(candidates, Request):
         scores = partial(score_program, ensemble)
@@ -140,7 +139,7 @@ def rank_programs(
     return [Ranking(program, ensemble, score_program(ensemble, program)) for program in programs]
 
 
-def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
+def program_in(path: Path, candidates: Path | Request | None) -> Program:
     """Return the program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
     if program.module and any(f.field_number == SCHEDULE for f in UnknownFieldSet(program.module)):
@@ -155,17 +154,12 @@ def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
             f"{path}: no configurations in it; name some with --candidates FILE, or have them "
             f"searched for with --candidates search:2000"
         )
-    return [program]
+    return program
 
 
-def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
+def kernels_in(path: Path) -> list[Program]:
     """The kernels of a file with their tiles; see :func:`rank_programs`."""
-    kernels = read_kernels(path)
-    if candidates is not None and len(kernels) > 1:
-        raise UserError(f"{path}: {len(kernels)} kernels; --candidates are of one")
-    if candidates is not None:
-        kernels = [with_bounds(kernels[0], candidates)]
-    return [Program(path, kernel, None) for kernel in kernels]
+    return [Program(path, kernel, None) for kernel in read_kernels(path)]
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
