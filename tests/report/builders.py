@@ -28,11 +28,9 @@ def graph_row(
 ) -> dict[str, float]:
     """A graph's numbers in ``metrics.json``, with what the pick gains if that is known."""
     slowdowns = {f"top_{k}_slowdown": 0.1 / k for k in (1, 5, 10)}
-    pairs = {"ordered_pair_accuracy": (1 + tau) / 2}
-    own = {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **pairs, **slowdowns}
+    own = {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **slowdowns}
     if speedup is not None:
         own |= {"log_speedup": math.log1p(speedup), "best_log_speedup": math.log1p(0.1)}
-        own |= {"faster": float(speedup > 0.01), "slower": float(speedup < -0.01)}
     return own
 
 
