@@ -292,7 +292,6 @@ def main() -> None:
     parser.add_argument("program", type=Path, help="an npz, tuning protobuf or HLO module")
     drawn = "to rank instead of the program's own: a file, random:N, or search:N"
     parser.add_argument("--candidates", help=drawn)
-    parser.add_argument("--draw-seed", type=int, default=0, help="of candidates that are drawn")
     parser.add_argument("--measure", type=int, default=0, help="of the best, to time on this CPU")
     jax = "Python that has JAX, to time them"
     parser.add_argument("--jax", type=Path, default=Path(".venv-collect/bin/python"), help=jax)
@@ -300,8 +299,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    check_least(args, top=1, measure=0, draw_seed=0)
-    candidates = candidates_in(args.candidates, args.draw_seed)
+    check_least(args, top=1, measure=0)
+    candidates = candidates_in(args.candidates)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     overrides = {**resolved.given, "model": resolved.settings.model}
     folder = weights_in(args.outputs / resolved.settings.results, resolved.settings)
