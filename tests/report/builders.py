@@ -11,6 +11,8 @@ import polars as pl
 from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import mean_metrics
+from lib.report.experiment import read_experiment
+from lib.report.page import write_page
 from tests.builders import COLLECTION
 
 ABOUT = {
@@ -32,6 +34,12 @@ def graph_row(
     if speedup is not None:
         own |= {"log_speedup": math.log1p(speedup), "best_log_speedup": math.log1p(0.1)}
     return own
+
+
+def write_report(folder: Path) -> Path:
+    """Write the report of the results in a folder; returns the file."""
+    write_page(folder / "report.html", read_experiment(folder))
+    return folder / "report.html"
 
 
 def section(rows: dict[str, dict[str, float]]) -> dict:
