@@ -15,11 +15,12 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 FOLDER = ".make"  # below the outputs: what make and the stages keep for themselves
+CORES = Path("/sys/devices/system/cpu")  # a folder a core, the same for all users
 
 
 @contextmanager
@@ -75,6 +76,34 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
 
 
 @contextmanager
+def only_on(cores: Sequence[int], count: int = 1) -> Iterator[list[int]]:
+    """Let no other process measure on some cores while the block runs.
+
+    Args:
+        cores: that it may take, the best first; those that another one has are left to it.
+        count: of cores that it takes; it waits until so many are free.
+
+    Yields:
+        These.
+    """
+    waited = False
+    while True:
+        with ExitStack() as stack:
+            free: list[int] = []
+            for core in cores:
+                if len(free) < count and _locks(stack, CORES / f"cpu{core}"):
+                    free.append(core)
+            if len(free) == count:
+                yield free
+                return
+        if not waited:
+            text = f"core {', '.join(map(str, cores))}: another search measures there"
+            print(f"{text}; waiting for that to end", file=sys.stderr, flush=True)
+        waited = True
+        time.sleep(1)
+
+
+@contextmanager
 def in_use(path: Path) -> Iterator[None]:
     """Mark a file or folder that a living process writes or reads, while the block runs."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -95,6 +124,16 @@ def is_in_use(path: Path) -> bool:
         return not _try_lock(descriptor, fcntl.LOCK_EX)
     finally:
         os.close(descriptor)
+
+
+def _locks(stack: ExitStack, path: Path) -> bool:
+    """Lock a file or folder until the stack ends; return whether no other process has it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return True
+    stack.callback(os.close, descriptor)
+    return _try_lock(descriptor, fcntl.LOCK_EX)
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

@@ -9,9 +9,9 @@
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=torchvision:resnet18 BATCH=1 BUDGET=16))
 endif
-latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=torchvision:resnet18 takes: [BATCH=1] [SHAPE=sequence_length=128] [DEVICE=native] [BUDGET=16] [ARGS=--json]
+latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=torchvision:resnet18 takes: [BATCH=4] [SHAPE=sequence_length=128] [DEVICE=native] [BUDGET=16] [ARGS=--json]
 	@$(RUN) -m lib.programs.latency $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
+		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),0) $(or $(DEVICE),native)
 
 $(READY)-calibrate: lib/programs/requirements.txt $(READY)
 	$(INSTALL) -r $<

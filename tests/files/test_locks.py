@@ -7,12 +7,14 @@ import fcntl
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from lib.files import locks
 from lib.files.artifacts import atomic_file
-from lib.files.locks import only_writer
+from lib.files.locks import only_on, only_writer
 from tests.stages import REPOSITORY, environment
 
 # Holds the lock until it is killed, or has read a line; says when it has it and whether it waited.
@@ -62,6 +64,22 @@ def test_the_second_waits_and_says_for_whom(tmp_path, end):
     assert (out, err, second.returncode) == ("", "", 0)
     assert lock_files(tmp_path) == []
     first.communicate()
+
+
+def test_the_second_takes_another_core_or_waits(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(locks, "CORES", tmp_path)
+    monkeypatch.setattr(locks.time, "sleep", lambda _: first.close())
+    for core in range(2):
+        (tmp_path / f"cpu{core}").mkdir()
+    first = ExitStack()
+    assert first.enter_context(only_on([1, 0])) == [1]
+    with only_on([1, 0]) as cores:
+        assert cores == [0]
+    assert capsys.readouterr().err == ""
+    with only_on([1, 0], count=2) as cores:
+        assert cores == [1, 0]
+    said = "core 1, 0: another search measures there; waiting for that to end\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("reason", [errno.ENOLCK, errno.EOPNOTSUPP])

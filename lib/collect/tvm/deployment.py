@@ -18,14 +18,15 @@ from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import alone, outputs_of
+from lib.collect.tvm.transposed import transposed
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
-# layout, so that it must know every operator that has one: those stay as they are.
+# layout, so that it must know every operator that has one: those of volumes stay as they are.
 LAYOUTS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
-    "relax.nn.conv2d_transpose": ["NCHW", "IOHW"],
-    "relax.nn.conv1d": ["NCW", "OIW"],
-    "relax.nn.conv1d_transpose": ["NCW", "IOW"],
+    "relax.nn.conv2d_transpose": ["NHWC", "HWIO"],
+    "relax.nn.conv1d": ["NWC", "WIO"],
+    "relax.nn.conv1d_transpose": ["NWC", "WIO"],
     "relax.nn.conv3d": ["NCDHW", "OIDHW"],
 }
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
@@ -59,6 +60,13 @@ def _gelu(call: relax.Call) -> relax.Expr:
     return relax.op.multiply(half, relax.op.add(inner, _number(x, 1.0)))
 
 
+def _leaky_relu(call: relax.Call) -> relax.Expr:
+    """Return a leaky rectifier in operators of which TVM's change of layouts knows each."""
+    x, slope = call.args[0], float(call.attrs.alpha)
+    choice = relax.op.maximum if slope <= 1 else relax.op.minimum
+    return choice(x, relax.op.multiply(x, _number(x, slope)))
+
+
 def _broadcast(call: relax.Call) -> relax.Expr:
     """Return a tensor that has the shape already as it is: TVM would copy it in attention."""
     x, shape = call.args
@@ -71,14 +79,20 @@ def _squeeze(call: relax.Call) -> relax.Expr:
     return relax.op.squeeze(x, [int(axis) % len(x.ty.shape) for axis in axes]) if axes else call
 
 
+Parts = dict[str, Callable[[relax.Call], relax.Expr]]  # of operators, by their names
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
-IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
+IN_PARTS: Parts = {
     "relax.clip": _clip,
     "relax.sigmoid": _sigmoid,
     "relax.nn.silu": _silu,
     "relax.nn.gelu": _gelu,
+    "relax.nn.leakyrelu": _leaky_relu,
     "relax.broadcast_to": _broadcast,
     "relax.squeeze": _squeeze,
+}
+IN_PARTS_WHEN_CHANNELS_ARE_LAST: Parts = {
+    "relax.nn.conv1d_transpose": transposed,
+    "relax.nn.conv2d_transpose": transposed,
 }
 
 
@@ -86,20 +100,27 @@ IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
 class _Parts(PyExprMutator):
     """Takes operators into parts."""
 
+    def __init__(self, module: IRModule, parts: Parts):
+        super().__init__(module)
+        self.parts = parts
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         """Return a call, or the calls of its parts."""
         call = super().visit_call_(call)
-        parts = IN_PARTS.get(getattr(call.op, "name", ""))
+        parts = self.parts.get(getattr(call.op, "name", ""))
         return self.builder_.normalize(parts(call)) if parts else call
 
 
 @tvm.transform.module_pass(opt_level=0, name="OperatorsInParts")
 class OperatorsInParts:
-    """The operators of :data:`IN_PARTS` in parts."""
+    """Some operators in parts."""
+
+    def __init__(self, parts: Parts):
+        self.parts = parts
 
     def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
         """Return the module, changed."""
-        parts = _Parts(module)
+        parts = _Parts(module, self.parts)
         for variable, function in module.functions_items():
             if isinstance(function, relax.Function):
                 parts.builder_.update_func(variable, parts.visit_expr(function))
@@ -110,8 +131,9 @@ def operator_passes() -> list[tvm.transform.Pass]:
     """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
-        OperatorsInParts(),
+        OperatorsInParts(IN_PARTS),
         change.ConvertLayout(LAYOUTS),
+        OperatorsInParts(IN_PARTS_WHEN_CHANNELS_ARE_LAST),
         change.Normalize(),
         change.CanonicalizeBindings(),
         change.FastMathTransform(),

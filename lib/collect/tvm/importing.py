@@ -206,7 +206,7 @@ def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple
 def arrays_of(result) -> tuple[np.ndarray, ...]:
     """Return the arrays of what a function of TVM returns: a tensor, or several."""
     if isinstance(result, tvm.runtime.Tensor):
-        return (result.numpy(),)
+        return (np.from_dlpack(result),)
     return tuple(array for part in result for array in arrays_of(part))
 
 

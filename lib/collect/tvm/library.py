@@ -2,12 +2,12 @@
 
 network.so      the library
 network.json    its inputs, the processor that it is for, and how long it takes
-run.py          loads and runs it, in three lines that need TVM and no more
+run.py          loads and runs it, in a few lines that need TVM's runtime and NumPy
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,20 @@ from tvm.ir import IRModule
 from tvm.relax import VMExecutable
 
 from lib.collect.tvm.compiler import target_of
-from lib.collect.tvm.importing import PREPARED, inputs_of
+from lib.collect.tvm.importing import PREPARED, Imported, arrays_of, inputs_of
 from lib.files.artifacts import atomic_file, write_json
 
 LIBRARY, METADATA, SCRIPT = "network.so", "network.json", "run.py"
 LINES = """\
 import os, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
 network = tvm.relax.VirtualMachine(tvm.runtime.load_module("{library}"), tvm.cpu())["main"]
-print([result.numpy() for result in network({inputs})])
+inputs = [{inputs}]  # made once
+for array in map(numpy.from_dlpack, inputs):  # the same memory, which the network reads
+    array[...] = 0
+{result}
 """
+ONE = "print(numpy.from_dlpack(network(*inputs)))"
+SEVERAL = "print([numpy.from_dlpack(result) for result in network(*inputs)])"
 
 
 def compiled(
@@ -50,11 +55,28 @@ def compiled(
     return tvm.compile(relax.transform.BindParams("main", bound)(main), target)
 
 
-def runner(library: VMExecutable, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """Return a run of a network on some inputs."""
+def runner(
+    library: VMExecutable, inputs: Sequence[np.ndarray], numpy: bool = False
+) -> Callable[[], Any]:
+    """Return a run of a network on some inputs.
+
+    Args:
+        library: the network.
+        inputs: what it reads.
+        numpy: whether they are copied to the network's memory in each run, and the results are
+            arrays.
+    """
     main = relax.VirtualMachine(library, tvm.cpu(0))["main"]
     tensors = [tvm.runtime.tensor(array) for array in inputs]
-    return lambda: main(*tensors)
+    memory = [np.from_dlpack(tensor) for tensor in tensors]
+
+    def copying() -> tuple[np.ndarray, ...]:
+        """Run it as ``run.py`` does."""
+        for own, given in zip(memory, inputs, strict=True):
+            own[...] = given
+        return arrays_of(main(*tensors))
+
+    return copying if numpy else lambda: main(*tensors)
 
 
 def _only(module: IRModule, name: str) -> IRModule:
@@ -66,24 +88,26 @@ def _only(module: IRModule, name: str) -> IRModule:
 def write(
     folder: Path,
     library: VMExecutable,
-    inputs: Mapping[str, np.ndarray],
+    network: Imported,
     metadata: dict[str, Any],
 ) -> None:
     """Write the three files.
 
     Args:
         folder: where.
-        library: the network.
-        inputs: examples, by name.
+        library: what is loaded.
+        network: what it was compiled from.
         metadata: what else is known of it, its ``threads`` among that.
     """
     with atomic_file(folder / LIBRARY) as temporary:
         library.export_library(str(temporary))
-    shapes = [
-        {"name": name, "shape": list(x.shape), "dtype": str(x.dtype)} for name, x in inputs.items()
+    inputs = [
+        {"name": name, "shape": list(x.shape), "dtype": str(x.dtype)}
+        for name, x in network.named_inputs.items()
     ]
-    write_json(folder / METADATA, {"inputs": shapes, **metadata})
-    zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs.values())
-    blanks = {"library": LIBRARY, "inputs": ", ".join(zeros), "threads": metadata["threads"]}
+    write_json(folder / METADATA, {"inputs": inputs, **metadata})
+    empty = (f'tvm.runtime.empty({tuple(x["shape"])}, "{x["dtype"]}")' for x in inputs)
+    one = isinstance(network.module["main"].ret_ty, relax.TensorType)
+    blanks = {"library": LIBRARY, "inputs": ", ".join(empty), "threads": metadata["threads"]}
     with atomic_file(folder / SCRIPT) as temporary:
-        temporary.write_text(LINES.format(**blanks))
+        temporary.write_text(LINES.format(**blanks, result=ONE if one else SEVERAL))

@@ -69,7 +69,7 @@ def named(name: str, batch: int | None, shape: str = "") -> Network:
 
     Args:
         name: as the module's text has it.
-        batch: examples at a time; ``None`` for 1, or for what a file says.
+        batch: examples at a time; ``None`` for what a file or function says by itself, or 1.
         shape: free dimensions of an ONNX file, such as ``sequence_length=128,batch_size=1``.
 
     Raises:
@@ -208,7 +208,9 @@ def _built(path: Path, function: str, batch: int | None) -> Built:
     try:
         spec.loader.exec_module(module)
         build = getattr(module, function)
-        built = build(batch or 1) if inspect.signature(build).parameters else build()
+        takes = inspect.signature(build).parameters.values()
+        own = batch is None and all(one.default is not one.empty for one in takes)
+        built = build(batch or 1) if takes and not own else build()
     except (Exception, SystemExit) as error:  # the user's code, whatever it does
         raise UserError(f"{path}: {function}: {type(error).__name__}: {error}") from error
     match built:

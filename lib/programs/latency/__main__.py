@@ -1,17 +1,18 @@
 """Predict how long a whole network takes on a device, from what its programs are predicted to take.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
-Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
-        <network>.b<batch>.<device>.json, what --json prints
+Writes  <outputs>/<collection>[@<model>]/latency/<network>[.b<batch>].<device>.npz, its programs,
+        and <network>[.b<batch>].<device>.json, what --json prints
 
     python -m lib.programs.latency torchvision:resnet18 1 native
     python -m lib.programs.latency mine.py:network 1 native
 
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
-writes. TVM makes programs of it, in an environment of its own, and runs it once to see that it
-computes the same; nothing is timed. They are those that make search would measure first, so that
-what is predicted is the network as it is deployed.
+writes; the batch is 0 for what a file says by itself, or 1. TVM makes programs of it, in an
+environment of its own, and runs it once to see that it computes the same; nothing is timed. They
+are those that make search would measure first, so that what is predicted is the network as it is
+deployed.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ PASSED = ("batch", "shape", "budget", "seed")  # flags for the half that has TVM
 def main(arguments: list[str] | None = None) -> None:
     """Print the latency of a network on a device."""
     args = parser().parse_args(arguments)
-    check_least(args, batch=1, budget=1, seed=0)
+    check_least(args, batch=0, budget=1, seed=0)
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
     torch.set_num_threads(1)
     which = args.data, args.model, args.experiment
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
     device = predictor.device(args.device)
-    name = f"{file_name(args.network)}.b{args.batch}"
+    name = file_name(args.network) + f".b{args.batch}" * bool(args.batch)
     name += f".{file_name(args.shape)}" * bool(args.shape)
     path = predictor.folder / "latency" / f"{name}.{args.device}.npz"
-    flags = {flag: getattr(args, flag) for flag in PASSED}
+    flags = {flag: getattr(args, flag) or None for flag in PASSED}
     write_programs(args.tvm, args.network, path, **flags, **predictor.searching(device))
     network = read_network(path)
     tell(predictor.known[device])
@@ -68,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
-    line.add_argument("batch", type=int, help="examples at a time")
+    line.add_argument("batch", type=int, help="examples at a time, or 0")
     line.add_argument("device", help="native, an instruction set or a device's whole name")
     line.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     predictor_flags(line)

@@ -247,7 +247,8 @@ def check_flags(args: argparse.Namespace, make: str, **least: int) -> None:
         UserError: one is out of range, or there is no TVM.
     """
     check_least(args, **least)
-    cores_of("--core", str(args.core))
+    if args.core is not None:
+        cores_of("--core", str(args.core))
     if not args.tvm.exists():
         raise UserError(f"--tvm {args.tvm}: no such file; make {make} installs TVM")
 

@@ -31,7 +31,7 @@ from lib.files.artifacts import write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.files.locks import only_writer
+from lib.files.locks import only_on, only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
 from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
@@ -52,7 +52,7 @@ from lib.programs.messages import (
     receive,
     send,
 )
-from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
+from lib.programs.search.record import SearchRecord, TaskSearch, as_table, busy, summary, warning
 from lib.programs.search.scorer import Scorer
 from lib.runs.code import ROOT
 from lib.settings import Settings
@@ -71,16 +71,22 @@ def main(arguments: list[str] | None = None) -> None:
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.network) + ("" if args.batch is None else f".b{args.batch}")
     name += f".{file_name(args.shape)}" * bool(args.shape)
-    threads = "" if args.threads == 1 else f".{args.threads}t"
-    folder = args.outputs / settings.results / "search" / f"{name}.{args.device}{threads}{kind}"
+    name += f".{args.device}" + ("" if args.threads == 1 else f".{args.threads}t") + kind
+    folder = args.outputs / settings.results / "search" / name
     folder.mkdir(parents=True, exist_ok=True)
     record = SearchRecord(args.network, args.device, args.cost_model, args.budget)
-    with only_writer(args.outputs, folder), started(args, folder) as (child, talk):
+    own = sorted(os.sched_getaffinity(0), reverse=True) if args.core is None else [args.core]
+    threads = min(args.threads, len(own))
+    with (
+        only_writer(args.outputs, folder),
+        only_on(own, threads) as cores,
+        started(args, folder, cores[0]) as (child, talk),
+    ):
         follow(child, talk, record, predict, args, folder)
     write_json(folder / "search.json", record.as_json())
     print(as_table(record.tasks))
-    if lost := warning(record.tasks):
-        print(lost, file=sys.stderr)
+    for text in filter(None, [warning(record.tasks), busy(record)]):
+        print(text, file=sys.stderr)
     print(f"{summary(record)}; wrote {folder}/")
 
 
@@ -125,6 +131,7 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in metadata["tasks"]]
     elif kind == "whole":
         record.whole, record.difference = metadata["seconds"], metadata["difference"]
+        record.waited = metadata["waited"]
     else:
         search = next(search for search in record.tasks if search.task == metadata["task"])
         if kind == "begin":
@@ -170,7 +177,7 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
 
 @contextmanager
 def started(
-    args: argparse.Namespace, folder: Path
+    args: argparse.Namespace, folder: Path, core: int
 ) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
     """Yield the process with TVM, and a function that answers it; it ends with the block.
 
@@ -179,7 +186,7 @@ def started(
     """
     command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), args.network]
     if args.threads == 1:
-        command = ["taskset", "-c", str(args.core), *command]
+        command = ["taskset", "-c", str(core), *command]
     for name in PASSED:
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
@@ -227,7 +234,7 @@ def parser() -> argparse.ArgumentParser:
         help="correct the predictor by what was measured",
     )
     line.add_argument("--seed", type=int, default=0)
-    line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    line.add_argument("--core", type=int, help="to time on; the last one without another search")
     line.add_argument("--threads", type=int, default=1, help="to run it on, not on one core")
     line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
     predictor_flags(line)

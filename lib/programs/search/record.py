@@ -11,6 +11,8 @@ import numpy as np
 from lib.files.terminal import table
 from lib.programs.messages import OURS
 
+BUSY = 0.2  # share of the time for which other work has the core
+
 
 @dataclass
 class TaskSearch:
@@ -62,6 +64,7 @@ class SearchRecord:
         whole: seconds of the network with the schedules that were found (:data:`OURS`), and of
             what else can run it, by name.
         difference: of its results from the original's, over the largest of these.
+        waited: share of the time of these runs for which other work had the core.
     """
 
     network: str
@@ -71,6 +74,7 @@ class SearchRecord:
     tasks: list[TaskSearch] = field(default_factory=list)
     whole: dict[str, float] = field(default_factory=dict)
     difference: float = 0.0
+    waited: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it; ``None`` for a program that does not run, or has not been run."""
@@ -118,6 +122,14 @@ def warning(tasks: Sequence[TaskSearch]) -> str:
     names = ", ".join(f"{task.operators} {task.task[:8]}" for task in lost)
     why = "do not run in time, or compute something else than without a schedule"
     return f"warning: all measured programs of {names} were discarded: they {why}"
+
+
+def busy(record: SearchRecord) -> str:
+    """Say in one line that other work had the core while a network was timed; nothing if not."""
+    if record.waited < BUSY:
+        return ""
+    what = f"warning: other work had the core for {record.waited:.0%} of the time of these runs"
+    return f"{what}: where it is idle, the same command times them again; ARGS='--core 0' names one"
 
 
 def summary(record: SearchRecord) -> str:

@@ -14,6 +14,8 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 import torch
 import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
@@ -23,10 +25,11 @@ from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
 from lib.collect.tvm.graph import graph_of
-from lib.collect.tvm.importing import arrays_of, imported
+from lib.collect.tvm.importing import arrays_of, fused, imported, run
 from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
 from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.search import best_of
+from lib.collect.tvm.sources import from_torch
 from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
 
 SLOW = r"T\.(exp|erf|tanh|sigmoid)\(|clip"  # functions of libraries, one number at a time
@@ -58,6 +61,13 @@ MORE = {
         normed(nn.ConvTranspose2d(4, 6, 3)),
         image(),
     ),
+    "leaky rectifiers between convolutions": lambda: (
+        nn.Sequential(
+            *(nn.Conv1d(4, 6, 3), nn.LeakyReLU(0.1), nn.Conv1d(6, 6, 3, 2, groups=2)),
+            *(nn.LeakyReLU(1.5), nn.ConvTranspose1d(6, 4, 16, 8, 4)),
+        ),
+        (torch.randn(2, 4, 12),),
+    ),
     "a convolution of volumes after one of images": lambda: (
         Does(lambda a, b, x: b(a(x).unsqueeze(1)), nn.Conv2d(4, 6, 3), nn.Conv3d(1, 2, 3)),
         image(),
@@ -82,6 +92,37 @@ def test_it_computes_what_torch_computes(name):
     assert difference(computed, expected) < 2e-6
     if name in MORE:
         assert not re.search(SLOW, network.module.script())
+
+
+@st.composite
+def transposed_convolutions(draw) -> tuple[nn.Module, torch.Tensor]:
+    """A transposed convolution of any settings that TVM takes, and its input."""
+    rank, groups = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 1, 2]))
+
+    def sizes(most: int | tuple[int, ...], least: int = 1) -> tuple[int, ...]:
+        """Numbers from the least to the most of each dimension."""
+        mosts = most if isinstance(most, tuple) else (most,) * rank
+        return tuple(draw(st.integers(least, most)) for most in mosts)
+
+    kernel, stride, dilation, inputs = sizes(5), sizes(4), sizes(2), sizes(5)
+    padding = sizes(tuple(d * (k - 1) // 2 for k, d in zip(kernel, dilation, strict=True)), 0)
+    more = sizes(tuple(s - 1 for s in stride), 0)
+    kind, channels = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d}[rank], 2 * groups
+    how = {"groups": groups, "bias": draw(st.booleans()), "dilation": dilation}
+    layer = kind(channels, 3 * groups, kernel, stride, padding, more, **how)
+    return layer.eval(), torch.randn(draw(st.sampled_from([1, 2])), channels, *inputs)
+
+
+@settings(max_examples=15)
+@given(transposed_convolutions())
+def test_transposed_convolutions_are_ordinary_ones(drawn):
+    layer, x = drawn
+    with torch.no_grad():
+        source = from_torch("transposed", layer, (x,))
+    module = fused(source.module)
+    _, (computed,), _ = run(source, module)
+    assert difference(computed, source.expected[0]) < 2e-6
+    assert not re.search(r"conv\dd_transpose", module.script())
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +171,13 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
         database.add(task, programs[0], 1e-6)
     tuned = best_of(network.module, database)
     library = compiled(tuned, network.values, "sse2")
-    write(tmp_path, library, network.named_inputs, {"threads": 2})
-    again = runner(tvm.runtime.load_module(str(tmp_path / LIBRARY)), network.inputs)
-    assert difference(arrays_of(again())[0], network.expected[0]) < 1e-5
+    write(tmp_path, library, network, {"threads": 2})
+    images = [network.inputs[0].copy()]
+    again = runner(tvm.runtime.load_module(str(tmp_path / LIBRARY)), images, numpy=True)
+    (first,) = again()
+    images[0][...] = 0
+    again()  # writes its results elsewhere
+    assert difference(first, network.expected[0]) < 1e-5
     ran = subprocess.run(
         [sys.executable, "-I", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
     )

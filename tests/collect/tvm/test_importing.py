@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from torch.nn import functional
 from lib.collect.tvm import importing, sources
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
+from lib.collect.tvm.library import SCRIPT, compiled, write
 from lib.collect.tvm.networks import Network, named
 from lib.files.errors import UserError
 
@@ -188,6 +192,11 @@ def test_an_onnx_file_is_a_network(tmp_path):
     )
     assert found.values[0].shape == (3, 8)
     assert graph_of(found).names == ("matmul_relu1",)
+    write(tmp_path, compiled(found.module, found.values, "sse2"), found, {"threads": 1})
+    ran = subprocess.run(
+        [sys.executable, "-I", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.count("0.") == 12  # of the one result, which is no tuple
 
 
 def test_an_onnx_file_that_tvm_computes_otherwise_is_refused(tmp_path, monkeypatch):

@@ -35,6 +35,9 @@ class Chooses(nn.Module):
 def network(batch):
     return nn.Linear(Sizes().inputs, 4), (torch.zeros(batch, 3),)
 
+def several(batch=64):
+    return network(batch)
+
 def half():
     return nn.Linear(3, 4).half(), (torch.zeros(2, 3).half(),)
 
@@ -67,6 +70,11 @@ def test_a_network_of_a_library_is_made_without_a_download():
 def test_a_function_builds_a_network_for_a_batch(mine):
     module, (example,) = named(f"{mine}:network", 5).build()
     assert isinstance(module, nn.Linear) and example.shape == (5, 3)
+    sizes = (
+        named(f"{mine}:{function}", batch).build()[1][0].shape[0]
+        for function, batch in (("network", None), ("several", None), ("several", 1))
+    )
+    assert [*sizes] == [1, 64, 1]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +83,7 @@ def test_a_function_builds_a_network_for_a_batch(mine):
         ("transformers:bert-bas", 1, "none of that name; the nearest is transformers:bert-base-u"),
         ("gpt", 1, "network 'gpt': there is none of that name; the nearest is transformers:gpt2; "),
         ("missing.py:network", 1, "missing.py: no such file; a network is torchvision:resnet18, "),
-        ("{mine}", 1, "mine.py: of which function? {mine}:network, {mine}:half, {mine}:chooses"),
+        ("{mine}", 1, "mine.py: of which function? {mine}:network, {mine}:several, {mine}:half,"),
         ("{mine}.txt", 1, "mine.py.txt: a network is torchvision:resnet18, or transformers:ber"),
         ("{mine}.onnx:f", 1, "mine.py.onnx:f: a network is torchvision:resnet18, or transformers:"),
         ("{mine}:nothing", 1, "nothing: AttributeError"),

@@ -87,15 +87,8 @@ def main() -> None:
     tell({"kind": "plan", "network": args.network, "tasks": rows}, {})
     for name, task in TASKS.items():
         search(task, name, args)
-    seconds = {OURS: 1e-3, "PyTorch": 5e-3}
-    tell(
-        {
-            "kind": "whole",
-            "seconds": seconds,
-            "difference": 3e-7,
-        },
-        {},
-    )
+    whole = {"seconds": {OURS: 1e-3, "PyTorch": 5e-3}, "difference": 3e-7, "waited": 0.5}
+    tell({"kind": "whole", **whole}, {})
 
 
 if __name__ == "__main__":
