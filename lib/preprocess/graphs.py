@@ -38,7 +38,7 @@ def with_effects(graph: CachedGraph, hardware: str) -> CachedGraph:
         return graph
     from lib.compiler.cpu.resolved import effects_of  # what it imports takes 40 MB
 
-    return replace(graph, **effects_of(graph))
+    return replace(graph, **effects_of(graph))  # type: ignore[arg-type]
 
 
 def layout_sizes(raw: LayoutGraph) -> dict[str, int]:
