@@ -15,13 +15,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))  # where PYTHONSAFEPATH has left it out
 
-from lib.cache.compress import deduplicated, encoded, padded, with_effects
+from lib.cache.compress import deduplicated, encoded, padded
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest
 from lib.cache.prune import pruned
 from lib.preprocess.collection import raw_files, write_cache
-from lib.preprocess.graphs import layout_sizes, open_raw
-from lib.preprocess.resolving import resolver
+from lib.preprocess.graphs import layout_sizes, open_raw, with_effects
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.runs.stage import Stage, run
 from lib.tpugraphs.npz import LayoutGraph
@@ -88,7 +87,7 @@ def cached_graph(
     graph = encoded(raw, split, chunks, path)  # compressed: a layout is a code, 2.2.3
     graph = deduplicated(graph)  # equal configurations once, with the smallest runtime, 2.2.2
     graph = padded(graph)  # features of no meaning are -1, 2.2.4
-    graph = with_effects(graph, resolver(settings.get("hardware", "")))  # what the compiler does
+    graph = with_effects(graph, settings.get("hardware", ""))  # what the compiler does
     return pruned(graph, settings["hops"])  # nodes near a configurable one, 2.2.1
 
 

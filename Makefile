@@ -98,7 +98,7 @@ STAGE = $(if $(value ON),$(ON) )$(RUN)
 WRITTEN = $(if $(value ON),@test -e $@ || { echo >&2 'error: $@: not there; has its job ended?'; exit 1; })
 
 .PHONY: help all everything preprocess train infer ensemble rank weights submission score download tune \
-	reproduce status report compare wandb-sync setup test lint clean again cached
+	reproduce status compare wandb-sync setup test lint clean again cached
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
 help:  ## this list
@@ -158,8 +158,6 @@ weights: $(RESULTS)  ## keep the weights of COLLECTION in data/weights, for make
 ##@ look and compare
 status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and why
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
-report: | $(READY)  ## write COLLECTION's report.html anew from what is there
-	@$(RUN) -m lib.report $(TO) $(FLAGS)
 compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
 	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
 # (W&B ends with 1 if it has no key. Of what it has uploaded it leaves a mark, whatever it ends with.)

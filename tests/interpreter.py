@@ -51,7 +51,7 @@ sys.exit(code)
 """
 PROGRAMS = (
     *("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py"),
-    *("lib/scoring/rank.py", "lib/report/__main__.py", "lib/report/status.py"),
+    *("lib/scoring/rank.py", "lib/report/status.py"),
     *("lib/report/compare.py", "lib/scoring/merge.py"),
     "lib/scoring/score.py",
 )

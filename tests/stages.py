@@ -108,7 +108,7 @@ def stages_in(output: str) -> list[str]:
 
 
 def command(program: str, *flags: object, anew: bool = False) -> list[str]:
-    """The command line of one stage, or of another command by its module, such as ``lib.report``.
+    """The command line of one stage, or of another command by its module, such as ``lib.tune``.
 
     Python starts at once, or ``anew``.
     """

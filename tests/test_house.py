@@ -41,7 +41,7 @@ FLOORS = (  # from the ground up
 TABLE = "lib/systems.py"
 LOOSE = {"lib/__init__.py", "lib/models/__init__.py", TABLE}
 NETWORK = re.compile(
-    r"lib/models/\w+/(network|members)\.py"
+    r"lib/models/\w+/network\.py"
     r"|lib/models/common/(activation|attention|batch|blocks_gpu|fused|kernels|replay|rows|sage|scatter)\.py"
     r"|lib/models/segments/(gat|batch)\.py|lib/programs/models/\w+\.py"
 )

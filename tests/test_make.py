@@ -318,7 +318,7 @@ def test_a_torch_scatter_that_cannot_be_compiled_is_one_warning(repository):
 def test_programs_find_the_code_whatever_pythonsafepath_says(repository):
     (repository / "words" / "bin" / "python").write_text('#!/bin/sh\necho "<$PYTHONSAFEPATH>"\n')
     assert (
-        told(repository, "report", venv="words", environ={"PYTHONSAFEPATH": "1"}).stdout == "<>\n"
+        told(repository, "status", venv="words", environ={"PYTHONSAFEPATH": "1"}).stdout == "<>\n"
     )
 
 

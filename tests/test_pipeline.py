@@ -39,7 +39,6 @@ from tests.synthetic import write_collection
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
 METRICS = {
     "tau",
-    "ordered_pair_accuracy",
     "baseline_tau",
     "top_1_slowdown",
     "top_5_slowdown",

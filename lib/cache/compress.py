@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from lib.cache.graph import CachedGraph
 from lib.tpugraphs.npz import LayoutGraph
 from lib.tpugraphs.padding import pad_with_minus_one
 
-Resolve = Callable[[CachedGraph], dict[str, Any]]
 ROWS = 1 << 12  # configurations compared at a time
 
 
@@ -60,11 +58,6 @@ def deduplicated(graph: CachedGraph) -> CachedGraph:
 def padded(graph: CachedGraph) -> CachedGraph:
     """Return a graph whose node features are padded with -1."""
     return replace(graph, node_feat=pad_with_minus_one(graph.node_feat, graph.node_opcode))
-
-
-def with_effects(graph: CachedGraph, resolve: Resolve | None) -> CachedGraph:
-    """Return a whole graph with what its configurations make the compiler do, if that is known."""
-    return replace(graph, **resolve(graph)) if resolve else graph
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from lib.files.terminal import counted, duration
 
@@ -21,11 +21,12 @@ class Lines:
         what: is run, such as ``train: layout-xla-default fold 0``.
         total: how many parts it has.
         unit: what a part is called, such as ``step``.
+        file: where it is said, if not on standard output.
     """
 
-    def __init__(self, what: str, total: int, unit: str):
-        self.what, self.total, self.unit, self.text = what, total, unit, ""
-        self.pause = WATCHED if sys.stdout.isatty() else LOGGED
+    def __init__(self, what: str, total: int, unit: str, file: TextIO | None = None):
+        self.what, self.total, self.unit, self.text, self.file = what, total, unit, "", file
+        self.pause = WATCHED if (file or sys.stdout).isatty() else LOGGED
         self._first: tuple[float, int] | None = None  # time of the first call, and what was done
         self._shown_at = time.monotonic()
 
@@ -48,7 +49,7 @@ class Lines:
         if done > before:
             left = (now - began) / (done - before) * (self.total - done)
             text += f", {duration(left)} left"
-        print(f"{self.what}: {text}{self.text and ', '}{self.text}", flush=True)
+        print(f"{self.what}: {text}{self.text and ', '}{self.text}", file=self.file, flush=True)
         self._shown_at = now
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:

@@ -28,6 +28,19 @@ def read_graphs(
     yield from stage_script("preprocess").layout_graphs(path, split, settings)
 
 
+def with_effects(graph: CachedGraph, hardware: str) -> CachedGraph:
+    """Return a whole graph with what its configurations make the compiler do.
+
+    On TPUs that is looked up when it is read (:mod:`lib.models.prices.inputs`): nodes are
+    independent there.
+    """
+    if hardware != "cpu":
+        return graph
+    from lib.compiler.cpu.resolved import effects_of  # what it imports takes 40 MB
+
+    return replace(graph, **effects_of(graph))  # type: ignore[arg-type]
+
+
 def layout_sizes(raw: LayoutGraph) -> dict[str, int]:
     """Return what a layout graph was before, in columns of the cache's table."""
     return source_sizes(raw, len(raw.node_config_ids) * CELL_BYTES)

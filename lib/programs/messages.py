@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import signal
-from collections.abc import Mapping
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from lib.files.children import end_with_parent
+from lib.files.errors import UserError
 from lib.files.foreign import reading
+from lib.runs.code import ROOT
 
 PREDICTOR = "predictor"  # the cost model that is trained here; the other models are TVM's own
 COST_MODELS = (PREDICTOR, "xgboost", "random")
@@ -76,3 +83,36 @@ def receive(stream: BinaryIO) -> Message | None:
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         return json.loads(arrays.pop("about").item()), arrays
+
+
+@contextmanager
+def started(
+    command: list[str], **environment: str
+) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
+    """Yield a process of this repository, and a function that answers it; it ends with the block.
+
+    Raises:
+        UserError: with what it says, if it fails.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        pipes["preexec_fn"] = end_with_parent
+        with subprocess.Popen(command, env=environment, **pipes) as child:
+
+            def answer(arrays: dict[str, np.ndarray]) -> None:
+                """Send them, unless it has ended: there is no next message then."""
+                try:
+                    send(child.stdin, {}, arrays)
+                except BrokenPipeError:
+                    with suppress(BrokenPipeError):  # of what is left in the buffer
+                        child.stdin.close()
+
+            try:
+                yield child, answer
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode:
+            errors.seek(0)
+            raise UserError(last_words(child.returncode, errors.read()))

@@ -9,7 +9,7 @@ from lib.files.errors import UserError
 from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
-TRANSFORMS = ("box-cox", "none")  # lib/programs/models/labels.py
+TRANSFORMS = ("box-cox", "none")  # lib/programs/models/cdmpp.py
 SIDES = ("networks", "random")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.

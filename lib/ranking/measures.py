@@ -23,14 +23,12 @@ from lib.ranking.metrics import (
     BEST_SPEEDUP,
     GAINS,
     LAYOUT_METRICS,
-    PAIRS,
     SLOWDOWNS,
     SPEEDUP,
     TAU,
     TILE_METRICS,
     TILE_SCORE,
     TILE_TOP,
-    TOPS,
     Metric,
     gains,
     kendall_tau,
@@ -132,7 +130,6 @@ def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, flo
     baseline = tile_metrics(output_tile(kernel), runtimes)
     return {
         "random_tile_score": 2 - random_best(runtimes, TILE_TOP),
-        **{f"random_top_{k}_slowdown": random_best(runtimes, k) - 1 for k in TOPS},
         **{f"baseline_{key}": value for key, value in baseline.items()},
     }
 
@@ -186,7 +183,7 @@ LAYOUTS = Measures(
     ceiling=CEILING,
     chance=None,
     references=layout_references,
-    columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
+    columns=(TAU, BASELINE, CEILING, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
     listed=None,
     entry="each of 0..{last} once",
 )

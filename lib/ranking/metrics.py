@@ -1,4 +1,4 @@
-"""Metrics of a ranking: Kendall's tau, ordered-pair accuracy, top-k slowdown, the tile score.
+"""Metrics of a ranking: Kendall's tau, top-k slowdown, the tile score.
 
 ``scores`` are always predictions, lower for faster, ``runtimes`` are measured, and both are
 one-dimensional arrays over the configurations of one graph. The table of metrics at the end holds
@@ -84,23 +84,6 @@ def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
     return 0.0 if np.isnan(tau) else tau
 
 
-def ordered_pair_accuracy(scores: np.ndarray, runtimes: np.ndarray) -> float:
-    """Return the share of pairs with different runtimes that the scores order rightly, in [0, 1].
-
-    A pair with equal scores counts one half. The share is 0.5 if no pair is ordered. It is derived
-    from tau-b and the numbers of ties, so O(n log n) as well.
-    """
-    scores, runtimes = _checked(scores, runtimes)
-    pairs = len(scores) * (len(scores) - 1) // 2
-    tied_scores, tied_runtimes = _tied_pairs(scores), _tied_pairs(runtimes)
-    if pairs == tied_runtimes:
-        return 0.5
-    difference = kendall_tau(scores, runtimes) * np.sqrt(
-        float(pairs - tied_scores) * float(pairs - tied_runtimes)
-    )
-    return float(0.5 + 0.5 * difference / (pairs - tied_runtimes))
-
-
 def top_k_slowdown(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
     """Return how much slower the best of the k predicted fastest is than the true fastest.
 
@@ -170,12 +153,6 @@ def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
     return float(runtimes[top].min() / runtimes.min())
 
 
-def _tied_pairs(values: np.ndarray) -> int:
-    """Return the number of pairs of equal values."""
-    counts = np.unique(values, return_counts=True)[1].astype(np.int64)
-    return int((counts * (counts - 1) // 2).sum())
-
-
 def _checked(scores: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return both as arrays, or raise if they have unequal lengths or are not finite."""
     scores, runtimes = np.asarray(scores), np.asarray(runtimes)
@@ -210,14 +187,6 @@ TAU = Metric(
     least=-1.0,
     explained="agreement of two orders: 1 the same, 0 chance, −1 reversed",
 )
-PAIRS = Metric(
-    key="ordered_pair_accuracy",
-    name="ordered pairs",
-    heading="pairs",
-    compute=ordered_pair_accuracy,
-    least=0.0,
-    explained="share of pairs of configurations put in the right order; 0.5 is chance",
-)
 TILE_SCORE = Metric(
     key="tile_score",
     name="M_tile",
@@ -227,7 +196,7 @@ TILE_SCORE = Metric(
 )
 SLOWDOWNS = tuple(map(_slowdown, TOPS))
 # The metrics of a ranking, by kind of collection; the first is the main one.
-LAYOUT_METRICS = (TAU, PAIRS, *SLOWDOWNS)
+LAYOUT_METRICS = (TAU, *SLOWDOWNS)
 TILE_METRICS = (TILE_SCORE, TAU, *SLOWDOWNS)
 SPEEDUP = Metric(
     key="log_speedup",

@@ -15,7 +15,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.named import named
 from lib.ranking.truth import ALIKE
 from lib.report import figures, tables
-from lib.report.experiment import Experiment, read_experiment
+from lib.report.experiment import Experiment
 from lib.report.statistics import paired, with_error
 from lib.systems import SYSTEMS
 
@@ -29,14 +29,6 @@ POLICY = (
     "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-
-
-def write_report(folder: Path) -> Path:
-    """Write ``report.html`` of the results in a folder, ``<outputs>/<collection>``; returns the
-    file."""
-    path = folder / "report.html"
-    write_page(path, read_experiment(folder))
-    return path
 
 
 def write_page(path: Path, experiment: Experiment, running: dict[str, Any] | None = None) -> None:

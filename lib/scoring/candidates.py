@@ -30,14 +30,13 @@ Scores = Callable[[Program], np.ndarray]  # of a program with its configurations
 
 @dataclass(frozen=True)
 class Request:
-    """A number of configurations to draw, a way, ``random`` or ``search``, and a seed."""
+    """A number of configurations to draw, and a way, ``random`` or ``search``."""
 
     how: str
     count: int
-    seed: int = 0
 
 
-def candidates_in(text: str | None, seed: int = 0) -> Request | Path | None:
+def candidates_in(text: str | None) -> Request | Path | None:
     """Return the candidates that a command line names: a file, or ``random:N`` or ``search:N``.
 
     Raises:
@@ -49,7 +48,7 @@ def candidates_in(text: str | None, seed: int = 0) -> Request | Path | None:
     how, count = match.groups()
     if not re.fullmatch("[0-9]{1,5}", count, re.ASCII) or not LEAST <= int(count) <= MOST:
         raise UserError(f"--candidates {text}: expected {how}:N with N from {LEAST} to {MOST:,}")
-    return Request(how, int(count), seed)
+    return Request(how, int(count))
 
 
 def with_drawn(program: Program, request: Request, hardware: str, scores: Scores) -> Program:
@@ -72,7 +71,7 @@ def with_drawn(program: Program, request: Request, hardware: str, scores: Scores
     ranks = slot_ranks(program)
     if not any(map(any, ranks)):
         raise UserError(f"{program.path}: no convolution, dot or reshape with a layout to choose")
-    drawn = _Drawn(program, ranks, hardware == "tpu", np.random.default_rng(request.seed))
+    drawn = _Drawn(program, ranks, hardware == "tpu", np.random.default_rng(0))
     first = request.count if request.how == "random" else -(-request.count // GENERATIONS)
     drawn.draw(max(LEAST, first))
     while request.how == "search" and len(drawn.pool) < request.count:

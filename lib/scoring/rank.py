@@ -31,7 +31,7 @@ from lib.ranking.blending import places_of
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
-from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_of_gain
+from lib.scoring.trained import Ensemble, load_ensemble, score_program
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
 from lib.tpugraphs.npz import TileKernel
@@ -44,7 +44,7 @@ from lib.tpugraphs.program import (
     with_candidates,
     written,
 )
-from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
+from lib.tpugraphs.tiles import bounds_of, read_kernels
 
 SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
@@ -114,9 +114,8 @@ def rank_programs(
     Args:
         path: of layouts an npz, a tuning protobuf, or an HLO module; of tiles an npz, or a tuning
             protobuf of any number of kernels.
-        candidates: configurations to rank instead of the file's own: in a file, see
-            :func:`lib.tpugraphs.program.with_candidates` and
-            :func:`lib.tpugraphs.tiles.with_bounds`; or layouts that are drawn, see
+        candidates: layouts to rank instead of the file's own: in a file, see
+            :func:`lib.tpugraphs.program.with_candidates`; or drawn, see
             :func:`lib.scoring.candidates.with_drawn`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
@@ -127,9 +126,9 @@ def rank_programs(
     """
     check_collection(collection)
     tiles = settings.COLLECTIONS[collection] == "tile"
-    if tiles and isinstance(candidates, Request):
-        raise UserError(f"--candidates {candidates.how}: draws layouts, and {collection} has tiles")
-    programs = (kernels_in if tiles else program_in)(path, candidates)
+    if tiles and candidates:
+        raise UserError(f"--candidates: are layouts, and {collection} has tiles; leave it out")
+    programs = kernels_in(path) if tiles else [program_in(path, candidates)]
     ensemble = load_ensemble(folder, collection, overrides)
     if isinstance(candidates, Request):
         scores = partial(score_program, ensemble)
@@ -140,7 +139,7 @@ def rank_programs(
     return [Ranking(program, ensemble, score_program(ensemble, program)) for program in programs]
 
 
-def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
+def program_in(path: Path, candidates: Path | Request | None) -> Program:
     """Return the program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
     if program.module and any(f.field_number == SCHEDULE for f in UnknownFieldSet(program.module)):
@@ -155,22 +154,16 @@ def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
             f"{path}: no configurations in it; name some with --candidates FILE, or have them "
             f"searched for with --candidates search:2000"
         )
-    return [program]
+    return program
 
 
-def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
+def kernels_in(path: Path) -> list[Program]:
     """The kernels of a file with their tiles; see :func:`rank_programs`."""
-    kernels = read_kernels(path)
-    if candidates is not None and len(kernels) > 1:
-        raise UserError(f"{path}: {len(kernels)} kernels; --candidates are of one")
-    if candidates is not None:
-        kernels = [with_bounds(kernels[0], candidates)]
-    return [Program(path, kernel, None) for kernel in kernels]
+    return [Program(path, kernel, None) for kernel in read_kernels(path)]
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
-    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``; of the
-    best one also the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
+    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
@@ -180,10 +173,6 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
         site = {"node": int(node), "name": program.names[node] if program.names else None}
         site["opcode"] = opcode_name(graph.node_opcode[node])
         rows.append(site | layouts(features))
-    if [config] == ranking.best(1):
-        shares = shares_of_gain(ranking.ensemble, program, config)
-        for row, share in zip(rows, shares, strict=False):  # there may be none
-            row["share_of_gain"] = share
     return rows
 
 
@@ -268,8 +257,7 @@ def _lines(details: dict[str, Any], jax: bool) -> list[str]:
     for site in shown:
         name = printable(site["name"] or f"node {site['node']}")
         tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
-        gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
-        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip())
+        lines.append(f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}".rstrip())
         for tensor in TENSORS if jax else ():
             if layout := site[tensor]:
                 order = tuple(reversed(layout))
@@ -304,7 +292,6 @@ def main() -> None:
     parser.add_argument("program", type=Path, help="an npz, tuning protobuf or HLO module")
     drawn = "to rank instead of the program's own: a file, random:N, or search:N"
     parser.add_argument("--candidates", help=drawn)
-    parser.add_argument("--draw-seed", type=int, default=0, help="of candidates that are drawn")
     parser.add_argument("--measure", type=int, default=0, help="of the best, to time on this CPU")
     jax = "Python that has JAX, to time them"
     parser.add_argument("--jax", type=Path, default=Path(".venv-collect/bin/python"), help=jax)
@@ -312,8 +299,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
     resolved = settings.resolve(args)
-    check_least(args, top=1, measure=0, draw_seed=0)
-    candidates = candidates_in(args.candidates, args.draw_seed)
+    check_least(args, top=1, measure=0)
+    candidates = candidates_in(args.candidates)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     overrides = {**resolved.given, "model": resolved.settings.model}
     folder = weights_in(args.outputs / resolved.settings.results, resolved.settings)

@@ -21,7 +21,6 @@ from lib.models.common.build import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.runs.stage import stage_script
-from lib.scoring.scores import is_independent
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.settings.tables import settings_class
 from lib.tpugraphs.npz import TileKernel
@@ -110,8 +109,8 @@ def trained_settings(
     return trained
 
 
-def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> np.ndarray:
-    """Mean over folds of each configuration's score, (c,), blended as stage 4 does, or otherwise.
+def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
+    """Mean over folds of each configuration's score, (c,), blended as stage 4 does.
 
     Folds run side by side, a core each: torch lets go of Python's lock.
     """
@@ -129,21 +128,4 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         scores = list(pool.map(of_fold, ensemble.networks.values()))
-    return blend(scores, blending or trained.blending)
-
-
-def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[float]:
-    """Return, for each site, how much of a configuration's gain over the compiler's own is lost if
-    this site alone is left to the compiler, by the networks' mean score.
-
-    They add up to 1 where sites do not meddle with one another. There are none where nothing is
-    gained, or where scores depend on which configurations share a batch.
-    """
-    if not all(is_independent(n, ensemble.settings) for n in ensemble.networks.values()):
-        return []
-    count = len(program.graph.node_config_ids)
-    rows = np.repeat(program.graph.node_config_feat[[config]], count + 2, axis=0)
-    rows[range(count), range(count)] = rows[count] = -1  # the last one is left as it is
-    scores = score_program(ensemble, program.under(rows), "mean")
-    lost = scores - scores[-1]
-    return (lost[:count] / lost[count]).tolist() if lost[count] > 0 else []
+    return blend(scores, trained.blending)

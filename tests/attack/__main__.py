@@ -67,11 +67,6 @@ COMMANDS = {
         (f"{OWN}/scores/*", f"{OWN}/fold_?/metrics.json", "data/*.parquet"),
         (f"{OWN}/*", "outputs/.make/*"),
     ),
-    "report": Command(
-        f"-m lib.report {_LAYOUTS}",
-        (f"{OWN}/scores/*", f"{OWN}/*.json", f"{OWN}/fold_?/history.parquet", "data/*.parquet"),
-        (f"{OWN}/report.html",),
-    ),
     "rank": Command(
         f"-m lib.scoring.rank --collection {LAYOUT} --model tgraph --outputs outputs "
         "--candidates programs/candidates.npz programs/program.npz",

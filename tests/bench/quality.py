@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
@@ -43,7 +43,6 @@ from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import load_fold, new_network, optimizer_of
 from lib.training.split import of_other_collections
-from tests.bench.quality_tables import differences, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,12 +120,11 @@ def _trained(
     first = next(iter(every))
     data, settings = every[first], chosen[first]
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
-    graphs = _shared(data, variant.share, settings.seed, fold)
-    network = variant.change(new_network(graphs, settings.seed, fold))
+    network = new_network(data, settings.seed, fold)
     with tempfile.TemporaryDirectory() as folder:
         file, optimizer = Path(folder) / "state.safetensors", optimizer_of(network, settings)
-        checkpoint = Checkpoint(file, network, optimizer, graphs, "bench")
-        for _ in stage_script("train").train(network, optimizer, graphs, fold, checkpoint):
+        checkpoint = Checkpoint(file, network, optimizer, data, "bench")
+        for _ in stage_script("train").train(network, optimizer, data, fold, checkpoint):
             pass
     network.eval()
     for collection, own in every.items():
@@ -146,15 +144,67 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Settin
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 
 
-def _shared(graphs: Any, share: float, seed: int, fold: int) -> Any:
-    """The fold with a share of its training programs, at least one, under either search."""
-    if share == 1:
-        return graphs
-    programs = list(dict.fromkeys(graph.name for graph in graphs.train))
-    count = max(1, round(share * len(programs)))
-    drawn = np.random.default_rng([seed, fold]).permutation(len(programs))[:count]
-    kept = {programs[index] for index in drawn}
-    return replace(graphs, train=[graph for graph in graphs.train if graph.name in kept])
+def table(results: pl.DataFrame, programs: pl.DataFrame) -> str:
+    """A line a variant, a column a collection: mean and standard error over seeds.
+
+    Args:
+        results: a line a graph of a variant, collection and seed.
+        programs: rows of ``programs.parquet``, which have ceilings.
+    """
+    lines = ["| out-of-fold tau | " + " | ".join(LAYOUT_COLLECTIONS) + " | seeds | CPU min |"]
+    lines.append("|---" + "|--:" * (len(LAYOUT_COLLECTIONS) + 2) + "|")
+    lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(programs)) + " | | |")
+    for variant in VARIANTS:
+        own = results.filter(variant=variant).group_by("collection", "seed")
+        means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
+        if len(means):
+            cells = [_cell(means.filter(collection=one)["tau"]) for one in LAYOUT_COLLECTIONS]
+            seeds, seconds = means["seed"].n_unique(), means["seconds"].mean()
+            minutes = "" if seconds is None else f"{seconds / 60:.1f}"
+            lines.append(f"| {variant} | {' | '.join(cells)} | {seeds} | {minutes} |")
+    return "\n".join(lines)
+
+
+def differences(
+    results: pl.DataFrame, other: str, variants: Iterable[str] = tuple(VARIANTS)
+) -> str:
+    """A line a variant: mean difference from another's tau, by collection and over all.
+
+    Paired by graph; a graph's difference is the mean over the seeds that both variants have.
+    Errors are standard errors over graphs.
+    """
+    keys = ["collection", "seed", "graph"]
+    pairs = results.join(results.filter(variant=other), on=keys, suffix="_other")
+    each = pairs.group_by("variant", "collection", "graph").agg(
+        (pl.col("tau") - pl.col("tau_other")).mean().alias("difference")
+    )
+    lines = [f"| against {other} | " + " | ".join([*LAYOUT_COLLECTIONS, "all"]) + " |"]
+    lines.append("|---" + "|--:" * (len(LAYOUT_COLLECTIONS) + 1) + "|")
+    for variant in (one for one in variants if one != other and one in each["variant"]):
+        own = each.filter(variant=variant)
+        parts = [*(own.filter(collection=one) for one in LAYOUT_COLLECTIONS), own]
+        cells = [_difference(part["difference"]) for part in parts]
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _difference(values: pl.Series) -> str:
+    if len(values) < 2:
+        return ""
+    return f"{values.mean():+.3f} ± {values.std() / len(values) ** 0.5:.3f}"
+
+
+def _cell(taus: pl.Series) -> str:
+    if not len(taus):
+        return ""
+    error = f" ± {taus.std() / len(taus) ** 0.5:.3f}" if len(taus) > 1 else ""
+    return f"{taus.mean():.3f}{error}"
+
+
+def ceilings(programs: pl.DataFrame) -> list[str]:
+    """Mean ceiling of the programs of each collection; nothing where there are none."""
+    means = [programs.filter(collection=one)["ceiling"].mean() for one in LAYOUT_COLLECTIONS]
+    return ["" if mean is None else f"{mean:.3f}" for mean in means]
 
 
 def main() -> None:
@@ -178,7 +228,8 @@ def main() -> None:
             results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
             with atomic_file(args.results) as temporary:
                 results.write_parquet(temporary)
-    print(tables(results, args.data))
+    programs = pl.read_parquet(args.data / "programs.parquet")
+    print(table(results, programs.filter(pl.col("split") != "test")))
     if args.against:
         print(differences(results, args.against))
 

@@ -6,17 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import nn
-
 from lib.cache.reader import Cache
-from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
-FEATURES = (*COPY_FEATURES, *OFF_LAYOUT_FEATURES, *REPEATED_FEATURES)  # of effects
 Taus = dict[str, float]  # of each graph
 
 
@@ -27,18 +22,14 @@ class Variant:
     Attributes:
         model: of ``lib.settings.MODELS``; "" if ``rank`` does it all.
         overrides: settings other than the bundled ones.
-        change: of the fresh network to the one that is trained.
         rank: (cache, fold of each graph) -> tau of each graph.
-        share: of each fold's training graphs that are learned from, drawn with the seed.
         also: the collections that each is learned from: its ``own``, both of a ``source`` searched
-            either way, both ``sources`` of a search, or ``all``.
+            either way, or ``all``.
     """
 
     model: str = ""
     overrides: dict[str, Any] = field(default_factory=dict)
-    change: Callable[[nn.Module], nn.Module] = lambda network: network
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
-    share: float = 1.0
     also: str = "own"
 
     def union(self, collection: str) -> tuple[str, ...]:
@@ -52,7 +43,7 @@ class Variant:
         )
 
 
-UNIONS = {"own": (1, 2), "source": (1,), "sources": (2,), "all": ()}  # parts of a name they share
+UNIONS = {"own": (1, 2), "source": (1,), "all": ()}  # parts of a name they share
 
 
 def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
@@ -61,28 +52,10 @@ def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
     return {name: kendall_tau(moved_bytes(g), g.runtime) for name, g in graphs.items()}
 
 
-def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
-    """A change of a network: nothing of some groups of features, which are standardized to zero."""
-
-    def change(network: nn.Module) -> nn.Module:
-        for group in groups:
-            network.effects.standardize.factor[_in_group(group)] = 0
-        return network
-
-    return change
-
-
-def _in_group(group: str) -> torch.Tensor:
-    """Which features of effects belong to a group, booleans."""
-    return torch.tensor([name.startswith(f"{group}.") for name in FEATURES])
-
-
-SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 PLUS = "tgraph-plus"
 UNION_NAMES = {
     "own": ", its collection alone",
     "source": ", both searches",
-    "sources": ", both sources",
     "all": "",
 }
 VARIANTS: dict[str, Variant] = {
@@ -97,31 +70,6 @@ VARIANTS: dict[str, Variant] = {
         )
         for epochs, dropout in ((10, 0.2), (30, 0.0), (30, 0.2))
     },
-    "tgraph without channel attention": Variant("tgraph", {"channel_attention": False}),
-    "tgraph without cross attention": Variant("tgraph", {"cross_attention": False}),
-    "tgraph without edges": Variant("tgraph", {"edges": False}),
-    "gst": Variant("gst"),
     **{f"{PLUS}{name}": Variant(PLUS, also=also) for also, name in UNION_NAMES.items()},
-    **{
-        f"{PLUS}{UNION_NAMES[also]}, four members": Variant(PLUS, {"members": 4}, also=also)
-        for also in ("own", "all")
-    },
-    **{
-        f"{PLUS}{UNION_NAMES['own']}, {name}": Variant(PLUS, given, change)
-        for name, given, change in (
-            ("without caches", {}, without("cache")),
-            ("without walks", {}, without("reading", "writing")),
-            ("without chains", {}, without("chain")),
-            ("logistic", {"loss": "logistic"}, without()),
-            ("no dropout", {"dropout": 0.0}, without()),
-            ("whole graph", {"hops": "all"}, without()),
-        )
-    },
-    **{
-        f"{PLUS}{UNION_NAMES[also]}, {share:.1%} of the programs": Variant(
-            PLUS, share=share, also=also
-        )
-        for also in ("own", "all")
-        for share in SHARES
-    },
+    f"{PLUS}, four members": Variant(PLUS, {"members": 4}, also="all"),
 }

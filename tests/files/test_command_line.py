@@ -17,7 +17,6 @@ MODULES = (
     "lib.scoring.merge",
     "lib.report.reproduce",
     "lib.collect.xla.export",
-    "lib.report",
     "lib.report.compare",
     "lib.report.status",
     "lib.collect.tvm",

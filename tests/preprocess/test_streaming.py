@@ -79,15 +79,6 @@ def test_the_dictionary_grows_over_chunks(distinct, cell):
     assert cells.dtype == cell
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -2, 6, 0.5, 1e30, 4.9999995])
-@pytest.mark.parametrize("where", [(0, 0, 0), (7, 1, 5), (19, 2, 17)])
-def test_a_digit_that_is_none(value, where):
-    features = np.zeros((20, 3, 18), np.float32)
-    features[where] = value
-    with pytest.raises(DataError, match=r"^f: node_config_feat: found .* integers in -1\.\.5"):
-        build_dictionary("f", [features[:9], features[9:]], 20, 3)
-
-
 @pytest.mark.parametrize("chunk_bytes", [100, 5_000, 10**6])
 def test_a_streamed_file_equals_a_dense_one(tmp_path, monkeypatch, chunk_bytes):
     monkeypatch.setattr(archive, "CHUNK_BYTES", chunk_bytes)

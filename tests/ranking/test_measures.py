@@ -8,7 +8,7 @@ import pytest
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.ranking.measures import Measures, measures_of
-from lib.ranking.metrics import GLUE, PAIRS, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
+from lib.ranking.metrics import GLUE, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
 from lib.settings import MODELS
 from lib.systems import SYSTEMS
 from tests.builders import cached_graph
@@ -85,7 +85,6 @@ def test_a_kind_is_the_first_word_of_a_name(name, kind):
     ("metric", "value", "plain", "text"),
     [
         (TAU, -0.12345, "-0.123", "−0.123"),
-        (PAIRS, 0.75, "0.750", "0.750"),
         (SLOWDOWNS[0], 0.0234, "2.3%", f"2.3{GLUE}%"),
         (TAU, None, "-", "–"),
     ],

@@ -11,6 +11,8 @@ import polars as pl
 from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import mean_metrics
+from lib.report.experiment import read_experiment
+from lib.report.page import write_page
 from tests.builders import COLLECTION
 
 ABOUT = {
@@ -28,12 +30,16 @@ def graph_row(
 ) -> dict[str, float]:
     """A graph's numbers in ``metrics.json``, with what the pick gains if that is known."""
     slowdowns = {f"top_{k}_slowdown": 0.1 / k for k in (1, 5, 10)}
-    pairs = {"ordered_pair_accuracy": (1 + tau) / 2}
-    own = {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **pairs, **slowdowns}
+    own = {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **slowdowns}
     if speedup is not None:
         own |= {"log_speedup": math.log1p(speedup), "best_log_speedup": math.log1p(0.1)}
-        own |= {"faster": float(speedup > 0.01), "slower": float(speedup < -0.01)}
     return own
+
+
+def write_report(folder: Path) -> Path:
+    """Write the report of the results in a folder; returns the file."""
+    write_page(folder / "report.html", read_experiment(folder))
+    return folder / "report.html"
 
 
 def section(rows: dict[str, dict[str, float]]) -> dict:

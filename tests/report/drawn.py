@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from xml.etree import ElementTree
 
@@ -24,12 +23,3 @@ def marks(figure: str, colour: str) -> list[tuple[float, float]]:
 def texts(figure: str) -> list[str]:
     """Return the text of a figure, in its order."""
     return [text.text or "" for text in drawing(figure).iter(f"{SVG}text")]
-
-
-def numbers(figure: str) -> list[float]:
-    """Return every coordinate of the marks and lines of a figure."""
-    root = drawing(figure)
-    lines = " ".join(p.get("d", "") for p in root.iter(f"{SVG}path") if "clip-path" in p.attrib)
-    points = [float(u.get(axis)) for u in root.iter(f"{SVG}use") for axis in "xy"]
-    assert "nan" not in lines and "inf" not in lines
-    return points + [float(one) for one in re.findall(r"-?\d+\.?\d*", lines)]

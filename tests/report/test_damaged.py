@@ -14,9 +14,8 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError, UserError
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
-from lib.report.page import write_report
 from lib.runs.make import all_flags
-from tests.report.builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs, write_report
 
 ODD = ("[]", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
 METRICS, FOLD, RECORD = "metrics.json", "fold_0/metrics.json", "stages/train_0.json"

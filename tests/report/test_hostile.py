@@ -19,9 +19,8 @@ from lib.files.artifacts import write_json
 from lib.ranking.folds import family
 from lib.ranking.measures import LAYOUTS
 from lib.report import figures
-from lib.report.page import write_report
 from tests.report.browsing import look
-from tests.report.builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs, write_report
 from tests.report.drawn import texts
 
 FAR = "http://192.0.2.1"  # an address of nobody's

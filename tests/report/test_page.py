@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lib.report.page import write_report
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
-from tests.report.builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs, write_report
 
 SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
     "real": ("result", "learning", "graphs", "time", "origin"),

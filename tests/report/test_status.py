@@ -155,10 +155,3 @@ def test_what_is_called_stale_is_what_works_again_and_asking_changes_nothing(cop
         if "raw file" in what:  # it is every test's
             raw.write_bytes(content)
             os.utime(raw, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def test_make_report_writes_it_anew(copy):
-    report = copy.folder / "report.html"
-    report.unlink()
-    assert "wrote" in copy.make("report")
-    assert "</html>" in report.read_text()

@@ -44,7 +44,7 @@ def hlo(folder: Path) -> Program:
 
 def test_what_is_asked_for():
     assert candidates_in(None) is None
-    assert candidates_in("search:2000", 7) == Request("search", 2000, 7)
+    assert candidates_in("search:2000") == Request("search", 2000)
     assert candidates_in("random:2") == Request("random", 2)
     for file in ("searches:3", "./search:3", "c.npz"):
         assert candidates_in(file) == Path(file)

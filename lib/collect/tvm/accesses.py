@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lib.collect.tvm.compiler import REDUCES
 from lib.programs.tensorir.accesses import DIMENSIONS, DOMAINS, Access, Statement
 
 BINARY = {
@@ -22,7 +23,6 @@ BINARY = {
 SIDES = {"And": ("a", "b"), "Or": ("a", "b"), "Not": ("a",)}  # of a condition
 COMPARED = ("LT", "LE", "GT", "GE", "EQ", "NE")
 CONDITIONAL = "prim.if_then_else"
-REDUCES = 2  # the kind of a block's variable that is summed over
 CHILDREN = ("a", "b", "value", "true_value", "false_value")
 Loop = tuple[int, int, int, int]  # variable, iterations, kind, steps that may be unrolled
 Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions around it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,13 @@ OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 64
 UNROLL_STEPS = (0, 16, 64, 512)
-POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
+# Of a round of the evolutionary search: the same number of programs finds faster ones in more
+# generations of fewer.
+POPULATION, GENERATIONS = 16, 8
+BRED = 3  # generations of programs that descend from measured ones
 TRIES = 6  # for programs that are not known yet
+WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
+SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -133,6 +139,8 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
 
 def packable(task: IRModule) -> bool:
     """Return whether TVM can pack a task's weights; not if they are read through a reshape."""
+    if WEIGHTS not in task["main"].attrs:
+        return True  # there is nothing to pack
     context = context_of(task, 0, True, "replay-trace")
     try:
         _drawn(context, 1, context.generate_design_space())
@@ -141,10 +149,10 @@ def packable(task: IRModule) -> bool:
     return True
 
 
-def evolution() -> meta_schedule.search_strategy.EvolutionarySearch:
+def evolution(generations: int) -> meta_schedule.search_strategy.EvolutionarySearch:
     """Return the strategy of a search: a cost model says which of its schedules are measured."""
     return meta_schedule.search_strategy.EvolutionarySearch(
-        population_size=POPULATION, genetic_num_iters=GENERATIONS
+        population_size=POPULATION, genetic_num_iters=generations, init_min_unmeasured=POPULATION
     )
 
 
@@ -185,25 +193,24 @@ class Sampler:
                 population_size=PARENTS,
                 init_measured_ratio=1.0,
                 init_min_unmeasured=0,
-                genetic_num_iters=GENERATIONS,
+                genetic_num_iters=BRED,
                 eps_greedy=0.0,
             )
             return self._evolved(strategy, database, chance, missing, seen, attempt)
 
         return _until(count, children)
 
-    def searched(self, model: Any, count: int) -> list[Scheduled]:
-        """Return the ``count`` programs that a search with a cost model would measure first."""
+    def searched(self, model: Any, generations: int) -> None:
+        """Show a cost model the programs of a search, each generation bred from those it likes."""
         database = meta_schedule.database.MemoryDatabase()
         database.commit_workload(self.task)
-        return self._evolved(evolution(), database, model, count, set())
+        self._evolved(evolution(generations), database, model, 1, set())
 
     def _evolved(
         self, strategy: Any, database: Any, model: Any, count: int, seen: set[str], attempt: int = 0
     ) -> list[Scheduled]:
         context = context_of(self.task, self.seed + attempt, self.packs, strategy)
-        designs = context.generate_design_space()
-        return _new(_drawn(context, count, designs, database, model), seen)
+        return _new(_drawn(context, count, self.designs, database, model), seen)
 
 
 def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Scheduled]:
@@ -240,6 +247,31 @@ def rebuilt(task: IRModule, trace: str) -> tvm.s_tir.Schedule:
     schedule = tvm.s_tir.Schedule(task)
     tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
     return schedule
+
+
+def in_order(module: IRModule) -> IRModule:
+    """Return a network whose programs, which have no schedules, take a fraction of their time.
+
+    Of what it sums, each goes through neighbours first; every sum stays in its order.
+    """
+    functions = {}
+    for variable, function in module.functions.items():
+        functions[variable] = function
+        if isinstance(function, tirx.PrimFunc):
+            schedule = tvm.s_tir.Schedule(IRModule({"main": function}))
+            for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+                kinds = [int(variable.iter_type) for variable in schedule.get(block).iter_vars]
+                loops = schedule.get_loops(block)
+                if len(loops) == len(kinds) and REDUCES in kinds and SPATIAL in kinds:
+                    own, summed = (
+                        [loop for loop, kind in zip(loops, kinds, strict=True) if kind == which]
+                        for which in (SPATIAL, REDUCES)
+                    )
+                    with suppress(tvm.s_tir.ScheduleError):
+                        schedule.reorder(*own[:-1], *summed, own[-1])
+                        schedule.decompose_reduction(block, summed[0])
+            functions[variable] = schedule.mod["main"]
+    return IRModule(functions, attrs=module.attrs)
 
 
 def lowered(modules: Sequence[IRModule]) -> IRModule:

@@ -9,11 +9,12 @@ TVM and the predictor are in environments of their own, and exchange messages ov
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,11 +37,17 @@ PYTHON = Path(".venv/bin/python")  # that has the predictor
 
 @derived_object
 class PredictorModel(meta_schedule.cost_model.PyCostModel):
-    """A cost model that asks another process, which predicts logarithms of seconds."""
+    """A cost model that asks another process, which predicts logarithms of seconds.
+
+    Attributes:
+        best: of each task, by its hash: the least prediction, and the schedule that has it.
+    """
 
     def __init__(self, talk: Talk):
         super().__init__()
-        self.talk, self.best = talk, {}
+        self.talk = talk
+        self.best: dict[str, tuple[float, Schedule | None]] = {}
+        self.known: dict[Schedule, float] = {}  # of schedules that a generation hands to the next
 
     def load(self, path: str) -> None:
         """Do nothing: the other process keeps all."""
@@ -54,26 +61,41 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
         schedules = [candidate.sch for candidate in candidates]
         arrays = {**described(schedules), "seconds": np.array(seconds, np.float64)}
         self.talk.tell("measured", {"task": hash_of(context.mod)}, arrays)
+        self.known.clear()
 
     def predict(self, context, candidates) -> np.ndarray:
         """Return (n,) the best predicted time over each candidate's; 0 without a prediction."""
-        task, arrays = hash_of(context.mod), described([candidate.sch for candidate in candidates])
-        logs = self.talk.tell("predict", {"task": task}, arrays)["logs"]
-        self.best[task] = min(self.best.get(task, np.inf), np.nanmin(logs, initial=np.inf))
-        return np.nan_to_num(np.exp(self.best[task] - logs), nan=0.0)
+        logs = self.logs(hash_of(context.mod), [candidate.sch for candidate in candidates])
+        least = self.best[hash_of(context.mod)][0]
+        return np.nan_to_num(np.exp(least - logs), nan=0.0)
+
+    def logs(self, task: str, schedules: Sequence[Schedule]) -> np.ndarray:
+        """Return (n,) predictions of schedules of a task; NaN where there is none."""
+        if new := [schedule for schedule in schedules if schedule not in self.known]:
+            logs = self.talk.tell("predict", {"task": task}, described(new))["logs"]
+            self.known = dict(zip(new, logs.tolist(), strict=True)) | {
+                schedule: self.known[schedule] for schedule in schedules if schedule in self.known
+            }
+        logs = np.array([self.known[schedule] for schedule in schedules])
+        least = int(np.argmin(np.nan_to_num(logs, nan=np.inf)))
+        if logs[least] < self.best.setdefault(task, (np.inf, None))[0]:
+            self.best[task] = float(logs[least]), schedules[least]
+        return logs
 
 
 @dataclass
 class Talk:
     """Messages to the process with the predictor, and its answers; most are of one task.
 
-    ``reason`` says why the process has ended, if that is known here.
+    ``reason`` says why the process has ended, if that is known here; ``lock`` is held from a
+    message to its answer where several processes talk.
     """
 
     reading: BinaryIO
     writing: BinaryIO
     task: str = ""
     reason: Callable[[], str] = str
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
     def tell(
         self, kind: str, metadata: dict[str, Any], arrays: dict[str, np.ndarray]
@@ -83,11 +105,18 @@ class Talk:
         Raises:
             UserError: nobody answers any more.
         """
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError), self.lock:
             send(self.writing, {"kind": kind, "task": self.task, **metadata}, arrays)
             if answer := receive(self.reading):
                 return answer[1]
         raise UserError(f"the process with the predictor has ended. {self.reason()}".strip())
+
+
+def standard() -> Talk:
+    """Return messages over standard input and output; what TVM prints is not for the other half."""
+    talk = Talk(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    return talk
 
 
 def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from tvm.ir import IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
-from lib.collect.tvm.compiler import alone, outputs_of
+from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
 from lib.collect.tvm.transposed import transposed
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
@@ -31,7 +31,6 @@ LAYOUTS = {
     "relax.nn.conv3d": ["NCDHW", "OIDHW"],
 }
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
-WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
 
 
 def _number(like: relax.Expr, value: float) -> relax.Expr:

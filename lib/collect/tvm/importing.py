@@ -22,7 +22,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.tvm.agreement import DIFFERENCE, agree, difference
-from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target
+from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target, in_order
 from lib.collect.tvm.deployment import operator_passes
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.onnx_files import from_onnx
@@ -194,7 +194,7 @@ def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple
             seen[name] = tuple(np.array(argument.numpy()) for argument in arguments)
         return 0
 
-    machine = relax.VirtualMachine(tvm.compile(module, host_target()), tvm.cpu(0))
+    machine = relax.VirtualMachine(tvm.compile(in_order(module), host_target()), tvm.cpu(0))
     weights = list(source.weights)
     if PREPARED in names:
         weights = list(machine[PREPARED](weights))

@@ -11,12 +11,10 @@ that is measured is in TVM's tuning database in the folder, so that a killed sea
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +27,7 @@ from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler
 from lib.collect.tvm.agreement import agree, difference, same, varied
-from lib.collect.tvm.cost_model import PredictorModel, Talk
+from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import Imported, arrays_of, imported
@@ -56,8 +54,7 @@ class Search:
 
     args: argparse.Namespace
     database: TuningDatabase
-    reading: BinaryIO
-    writing: BinaryIO
+    talk: Talk
     footprint: int  # bytes of the network's weights
 
     def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
@@ -69,7 +66,7 @@ class Search:
             values: of its arguments in the network; none for numbers drawn at random.
         """
         task = compiler.hash_of(module)
-        talk = Talk(self.reading, self.writing, task)
+        talk = replace(self.talk, task=task)
         values = varied(values, int(task, 16))
         device = self.args.device
         batch = Batch(task, [module], device, values, footprint=self.footprint)
@@ -93,7 +90,8 @@ class Search:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
         done = len(self.database.measured(module))
         packs, model = compiler.packable(module), self.model(talk)
-        context = compiler.context_of(module, self.args.seed + done, packs, compiler.evolution())
+        strategy = compiler.evolution(compiler.GENERATIONS)
+        context = compiler.context_of(module, self.args.seed + done, packs, strategy)
         left = self.args.budget - done
         space = context.generate_design_space()
         if earlier := self.database.programs(module):
@@ -189,15 +187,13 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
 def main() -> None:
     """Search a network's tasks, and time the whole network."""
     args = arguments()
-    reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    talk = Talk(reading, writing, "")
+    talk = standard()
     network = imported(named(args.network, args.batch, args.shape))
     jobs = jobs_of(network)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     database = TuningDatabase(args.folder, args.device)
-    search = Search(args, database, reading, writing, network.footprint)
+    search = Search(args, database, talk, network.footprint)
     for module, name, _, values in jobs:
         search.task(module, name, values)
     talk.tell("whole", whole(network, search), {})

@@ -1,92 +1,163 @@
 """A whole network, for ``make latency``: its data-flow graph, and programs of each of its tasks.
 
     python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --schedules 8
-    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --budget 16 --device avx2
+    python -m lib.collect.tvm.whole torchvision:resnet18 network.npz --budget 16
 
-A task's programs are those under random schedules, or those that a search of so many measurements
-would begin with. What is written,
-:mod:`lib.programs.latency.network` reads, where the predictor is.
+A task's programs are those under random schedules, or the one that a search predicts to be
+fastest: then :mod:`lib.programs.latency` has started this, and predicts for it over standard input
+and output, see :mod:`lib.programs.messages`. :mod:`lib.programs.latency.network` reads what is
+written.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import tvm
 from tvm.ir import IRModule
+from tvm.s_tir import Schedule
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of, rebuilt
-from lib.collect.tvm.cost_model import trained
+from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import Network, named
-from lib.files.artifacts import fingerprint_value, read_json, write_json
+from lib.collect.tvm.networks import named
+from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
-from lib.files.errors import DataError, UserError, one_line_errors
-from lib.files.progress import Lines
-from lib.files.schema import expect
+from lib.files.errors import UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task, by default
+DRAWN = 8  # schedules of a task, at random, for a first answer
+SHARE = 0.01  # of the network's time: tasks that take less are not searched any further
 
 
-Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task
+@dataclass
+class Work:
+    """What the processes share that look for the fastest programs of tasks, as predicted.
+
+    Attributes:
+        tasks: of a network.
+        seed: of the schedules.
+        generations: of a search.
+        talk: to the predictor.
+    """
+
+    tasks: Sequence[IRModule]
+    seed: int
+    generations: int
+    talk: Talk
 
 
-def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray]:
-    """Return programs of each task, and (n,) tasks of these; a task without one is its own."""
-    programs: list[Scheduled] = []
-    owner: list[int] = []
-    tasks = Lines("latency", len(graph.tasks), "task").over(graph.tasks)
-    for number, task in enumerate(tasks):
-        scheduled = drawn(task) or [Scheduled(hash_of(task), "", task)]
-        programs += scheduled
-        owner += [number] * len(scheduled)
-    return programs, np.array(owner, np.int32)
+Found = tuple[float, str]  # seconds as predicted, and the trace of a schedule
+WORK: Work  # of this process
 
 
-def write_network(path: Path, network: Network, drawn: Drawn, seed: int = 0) -> Graph:
+def begin(work: Work) -> None:
+    """Take over what a process of the pool is to do."""
+    global WORK
+    end_with_parent()
+    WORK = work
+
+
+def drawn(number: int) -> Found:
+    """Return the fastest of a few random programs of a task."""
+    task = WORK.tasks[number]
+    schedules = Sampler(task, WORK.seed).draw(DRAWN) or [Schedule(task)]
+    model = PredictorModel(WORK.talk)
+    model.logs(hash_of(task), schedules)
+    return fastest(task, model)
+
+
+def searched(number: int) -> Found:
+    """Return the fastest of the programs of a task that a search makes up."""
+    task, model = WORK.tasks[number], PredictorModel(WORK.talk)
+    Sampler(task, WORK.seed).searched(model, WORK.generations)
+    return fastest(task, model)
+
+
+def fastest(task: IRModule, model: PredictorModel) -> Found:
+    """Return what a cost model likes best of a task; the task itself if it likes nothing."""
+    log, schedule = model.best.get(hash_of(task), (math.inf, None))
+    trace = (schedule or Schedule(task)).trace.as_json(False)
+    return float(np.exp(log)), tvm.ir.save_json(trace)
+
+
+def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Scheduled]:
+    """Return the program of each task that is predicted to be fastest.
+
+    A few random programs of all tasks give a first answer, which is told. Then the tasks are
+    searched that the network spends its time on. Tasks are side by side on the cores there are.
+    """
+    fork = get_context("fork")
+    talk = replace(talk, lock=fork.Lock())
+    generations = round(math.log2(args.budget))
+    work = Work(graph.tasks, args.seed, generations, talk)
+    calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(cores, mp_context=fork, initializer=begin, initargs=(work,)) as pool:
+        found: list[Found] = []
+        for result in pool.map(drawn, range(len(graph.tasks))):
+            found.append(result)
+            talk.tell("drawn", {"done": len(found), "of": len(graph.tasks)}, {})
+        seconds = np.nan_to_num(calls * [taken for taken, _ in found], posinf=0)
+        talk.tell("first", {"seconds": float(seconds.sum())}, {})
+        order = np.argsort(-seconds)[: generations and np.sum(seconds >= SHARE * seconds.sum())]
+        results = pool.map(searched, order.tolist())
+        for done, (number, result) in enumerate(zip(order, results, strict=True), 1):
+            found[number] = min(found[number], result)
+            talk.tell("searched", {"done": done, "of": len(order)}, {})
+    programs = []
+    for task, (_, trace) in zip(graph.tasks, found, strict=True):
+        module = rebuilt(task, trace).mod
+        programs.append(Scheduled(hash_of(module), trace, module))
+    return programs
+
+
+def write_network(
+    path: Path, name: str, graph: Graph, programs: Sequence[Scheduled], owner: np.ndarray, seed: int
+) -> None:
     """Write a network's graph and programs.
 
     Args:
         path: the npz to write.
-        network: which.
-        drawn: makes programs of a task.
+        name: the network's.
+        graph: its calls and tasks.
+        programs: of the tasks.
+        owner: (n,) which task each program is of.
         seed: of the schedules.
 
     Raises:
-        UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
+        UserError: TVM's features of a task's programs cannot be used.
     """
-    graph = graph_of(imported(network))
-    graph = without(graph, only_constants(graph))  # which takes next to no time
-    programs, owner = programs_of(graph, drawn)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
         [program.trace for program in programs],
     )
-    for number, name in enumerate(graph.names):
+    for number, operators in enumerate(graph.names):
         if not arrays["joined"][owner == number].any():
-            raise UserError(f"{name}: TVM's features of it do not go with its loops")
+            raise UserError(f"{operators}: TVM's features of it do not go with its loops")
     metadata = {
-        "network": network.name,
+        "network": name,
         "seed": seed,
         "calls": [asdict(call) for call in graph.calls],
         "tasks": [
-            {"task": hash_of(task), "operators": name}
-            for task, name in zip(graph.tasks, graph.names, strict=True)
+            {"task": hash_of(task), "operators": operators}
+            for task, operators in zip(graph.tasks, graph.names, strict=True)
         ],
         "tvm": tvm.__version__,
     }
     raw.write(path, {**arrays, "owner": owner}, metadata)
-    return graph
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -97,69 +168,33 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--shape", default="", help="free dimensions of an ONNX file: name=128,...")
     parser.add_argument("--schedules", type=int, help="random schedules of each task")
-    searched = "as many schedules of each task as a search would measure of it first"
+    searched = "programs that a search would measure: the more, the longer one is looked for"
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
-    parser.add_argument("--device", help="that a search is for")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
-    of = "fingerprint of the predictor that a search asks: what a killed run has drawn is taken up"
-    parser.add_argument("--predictor", help=of)
-    predictor = "of the predictor that a search asks"
-    for flag in ("--outputs", "--data"):
-        parser.add_argument(flag, type=Path, help=predictor)
-    for flag in ("--collection", "--model", "--experiment"):
-        parser.add_argument(flag, help=predictor)
     args = parser.parse_args(arguments)
     most = {"batch": 1 << 16, "schedules": MOST_SCHEDULES, "budget": MOST_SCHEDULES}
     for name, limit in most.items():
         value = getattr(args, name)
         if value is not None and not 1 <= value <= limit:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
-    network, drawn = named(args.network, args.batch, args.shape), drawing(args)
-    kept = args.file.with_name(f"{args.file.name}.drawn")  # of a run that was killed
-    if args.predictor:
-        identity = {"tvm": tvm.__version__, **{name: str(v) for name, v in vars(args).items()}}
-        drawn = keeping(drawn, kept, fingerprint_value(identity))
-    graph = write_network(args.file, network, drawn, args.seed)
-    shutil.rmtree(kept, ignore_errors=True)
-    print(f"latency: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+    talk = None if args.schedules else standard()
+    network = named(args.network, args.batch, args.shape)
+    graph = graph_of(imported(network))
+    graph = without(graph, only_constants(graph))  # which takes next to no time
+    if talk:
+        programs = predicted(graph, args, talk)
+        owner = np.arange(len(programs), dtype=np.int32)
+    else:
+        of_task = [random(task, args) for task in graph.tasks]
+        programs = [program for some in of_task for program in some]
+        owner = np.repeat(np.arange(len(of_task), dtype=np.int32), [len(some) for some in of_task])
+    write_network(args.file, network.name, graph, programs, owner, args.seed)
 
 
-def keeping(drawn: Drawn, folder: Path, identity: str) -> Drawn:
-    """Return the same function, which keeps the programs of each task and takes those that are
-    kept.
-
-    Args:
-        drawn: makes programs of a task.
-        folder: where they are kept.
-        identity: of all that they come from; those of another one are not taken.
-    """
-
-    def kept(task: IRModule) -> list[Scheduled]:
-        """Return the programs of a task, drawn only if none are kept."""
-        path = folder / f"{hash_of(task)}.json"
-        with suppress(DataError):
-            found = expect(read_json(path), {"identity": str, "traces": [str]}, path)
-            if found["identity"] == identity:
-                modules = [(trace, rebuilt(task, trace).mod) for trace in found["traces"]]
-                return [Scheduled(hash_of(module), trace, module) for trace, module in modules]
-        programs = drawn(task)
-        traces = [program.trace for program in programs]
-        write_json(path, {"identity": identity, "traces": traces})
-        return programs
-
-    return kept
-
-
-def drawing(args: argparse.Namespace) -> Drawn:
-    """Return a function that makes programs of a task, as the command line says."""
-    if args.schedules:
-        return lambda task: Sampler(task, args.seed).distinct(args.schedules, set())
-    if args.device is None:
-        raise UserError("--device: must be named, or --schedules, to draw programs")
-    names = "outputs", "data", "collection", "model", "experiment"
-    settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    model = trained(args.device, **settings)
-    return lambda task: Sampler(task, args.seed).searched(model, args.budget)
+def random(task: IRModule, args: argparse.Namespace) -> list[Scheduled]:
+    """Return random programs of a task; a task without one is its own."""
+    found = Sampler(task, args.seed).distinct(args.schedules, set())
+    return found or [Scheduled(hash_of(task), "", task)]
 
 
 if __name__ == "__main__":

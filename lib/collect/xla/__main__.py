@@ -1,8 +1,8 @@
 """``make collect``: measure layout data on this machine's XLA:CPU.
 
 Each program is measured by a process of its own (:mod:`lib.collect.xla.measure`), pinned to one
-core, and becomes one file in the output folder. A kill loses some minutes of one program;
-``--resume`` goes on with the rest, and adds rounds to a program that has fewer than are wanted.
+core, and becomes one file in the output folder. A kill loses the minutes of one program;
+``--resume`` goes on with the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from lib.files.processor import cores_of
 from lib.files.progress import Lines
 
 ROUNDS, FEWEST = {RUNS: 24, KERNELS: 4}, {RUNS: 4, KERNELS: 2}  # of a configuration
-COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -58,7 +57,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every selected program that has no file of enough rounds yet."""
+    """Measure every selected program that has no file yet."""
     args = parse_arguments()
     if args.list:
         print("\n".join(f"{p.source}  {p.name}" for p in bundled_programs()))
@@ -71,10 +70,9 @@ def main() -> None:
     todo = [
         (program, path)
         for program, path in zip(programs, files, strict=True)
-        if unfinished(path, args)
+        if not measured(path, args.rounds)
     ]
     environment = measuring_environment(os.environ)
-    environment["JAX_COMPILATION_CACHE_DIR"] = str((args.output / COMPILED).resolve())
     free: SimpleQueue[str] = SimpleQueue()
     for core in cores:
         free.put(core)
@@ -98,13 +96,16 @@ def main() -> None:
         sys.exit(1)
 
 
-def unfinished(path: Path, args: argparse.Namespace) -> bool:
-    """Return whether a raw file is missing, or wants more rounds."""
+def measured(path: Path, rounds: int) -> bool:
+    """Return whether there is a raw file; raises a UserError if it has fewer rounds than wanted."""
     if not path.exists():
-        return True
+        return False
     whole = "what make collect wrote; delete it, and it is measured again"
     with reading(path, "file", whole), np.load(path, allow_pickle=False) as file:
-        return int((file["rounds"] > 0).sum(1).min()) < args.rounds
+        least = int((file["rounds"] > 0).sum(1).min())
+    if least < rounds:
+        raise UserError(f"{path}: has {least} rounds, not {rounds}; delete it to measure it again")
+    return True
 
 
 def measure(

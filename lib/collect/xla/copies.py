@@ -94,7 +94,7 @@ def copied_by(kernel: Kernel) -> Copy | None:
 
 
 def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
-    """Write copies and their microseconds, as lib/models/tgraph_plus/measured.py reads them."""
+    """Write copies and their microseconds, as lib/models/tgraph_plus/training.py reads them."""
     most = max(RANKS)
     shapes, before, after = (
         np.array([(*copy[k], *[UNUSED] * (most - len(copy[k]))) for copy, _ in copies], np.int32)

@@ -19,8 +19,6 @@ ENVIRONMENT = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=1",
     "JAX_PLATFORMS": "cpu",
     "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",  # run in the thread that times, not in a pool's
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     "OMP_NUM_THREADS": "1",
 }
 CLEARED = ("JAX_", "XLA_", "TF_XLA_")  # how variables begin that change what XLA compiles

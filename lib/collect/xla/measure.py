@@ -1,9 +1,8 @@
-"""Measure one program, in a process of its own; or add rounds to what is measured of it.
+"""Measure one program, in a process of its own.
 
 Run by :mod:`lib.collect.xla.__main__` as ``python -m lib.collect.xla.measure SETTINGS`` (JSON) with
 the environment already set (it is read when the process starts) and pinned to one core. Writes one
-npz: everything that was measured, every round of it. It is written first after a few rounds, so
-that a kill loses no more than a minute of timing; what was compiled is in JAX's cache.
+npz: everything that was measured, every round of it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from lib.tpugraphs import drawing
 from lib.tpugraphs.constrain import constrained
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
-AT_ONCE = 8  # rounds until what is measured is written: a few seconds
 BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later rounds
 FIRST_GENERATION, GENERATION = 16, 8
 ATTEMPTS = 100  # to draw a configuration that is new: a program may have fewer than are wanted
@@ -102,44 +100,15 @@ class Measurement:
             program.rounds.clear()  # parents were picked for lucky rounds: they make no labels
         self.compiled = drawn + bred
 
-    def resume(self) -> None:
-        """Compile the configurations of a file that :meth:`write` made, and take over their rounds.
-
-        Raises:
-            UserError: the file is of another processor, JAX or XLA, or a program is another now:
-                rounds of two different things must not be mixed.
-        """
-        with np.load(self.path, allow_pickle=False) as file:
-            raw = {key: file[key] for key in file}
-        then = json.loads(raw["about"].item())
-        for key, value in self._environment().items():
-            if then.get(key) != value:
-                was = then.get(key)
-                raise UserError(f"{self.path}: {key} was {was!r}, here it is {value!r}; remove it")
-        columns = ("configuration", "search", "optimized_hash", "rounds")
-        for configuration, which, text, rounds in zip(*(raw[key] for key in columns), strict=True):
-            made = self.compile(configuration, int(which))
-            if made is None or made.optimized_hash != text:
-                raise UserError(f"{self.path}: a configuration compiles otherwise now; remove it")
-            made.rounds = rounds[rounds > 0].tolist()
-            self.compiled.append(made)
-        self.bench.rejected = int(raw["rejected"])
-
-    def _environment(self) -> dict[str, str]:
-        """Return what must not change between two rounds of one program."""
-        return {
-            "processor": processor(),
-            "jax": jax.__version__,
-            "xla_flags": os.environ.get("XLA_FLAGS", ""),
-            "timed_by": self.settings.timed_by,
-        }
-
     def write(self) -> None:
         """Write one npz: the HLO, its configurable nodes, the configurations and every round."""
         numbers = {k: v for k, v in vars(self.settings).items() if isinstance(v, int | float)}
         metadata = {
             **numbers,
-            **self._environment(),
+            "processor": processor(),
+            "jax": jax.__version__,
+            "xla_flags": os.environ.get("XLA_FLAGS", ""),
+            "timed_by": self.settings.timed_by,
             "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         with atomic_file(self.path) as temporary, open(temporary, "wb") as file:
@@ -157,19 +126,15 @@ class Measurement:
 
 
 def main() -> None:
-    """Measure one program, or what it lacks in rounds, and write its file."""
+    """Measure one program, and write its file."""
     settings = SimpleNamespace(**json.loads(sys.argv[1]))
     program = Program(settings.name, settings.source, Path(settings.module))
     seed = settings.seed + zlib.crc32(program.name.encode())
     random.seed(seed)
     measurement = Measurement(program, settings)
-    if measurement.path.exists():
-        measurement.resume()
-    else:
-        measurement.search(np.random.default_rng(seed))
-    while missing := settings.rounds - min(len(one.rounds) for one in measurement.compiled):
-        measurement.bench.time(measurement.compiled, min(AT_ONCE, missing))
-        measurement.write()
+    measurement.search(np.random.default_rng(seed))
+    measurement.bench.time(measurement.compiled, settings.rounds)
+    measurement.write()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ in the program, and a configuration's score is the sum, as a program's runtime i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,6 @@ from lib.models.common.activation import gelu_dropout
 from lib.models.common.batch import OnDevice
 from lib.models.common.rows import GraphBatch, Standardize
 from lib.models.tgraph.network import GraphStates
-from lib.models.tgraph_plus.members import Linears, Perceptrons
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
@@ -155,6 +155,52 @@ class TGraphPlus(nn.Module):
         sums = sums.view(members, 2 * len(cells), channels)
         sides = 2 * batch.ends + torch.arange(2, device=batch.ends.device)
         return sums.index_select(1, sides.flatten()).view(members, pairs, 2, channels).sum(2)
+
+
+class Linears(nn.Module):
+    """A linear layer of each member: y = W x + b, with weights as ``nn.Linear`` draws them.
+
+    What a member computes is small, and a call of a library's function costs as much as the work in
+    it; so members are the first dimension of weights and of what is computed.
+
+    Args:
+        members: how many.
+        width: of x.
+        channels: of y.
+        bias: whether there is b.
+    """
+
+    def __init__(self, members: int, width: int, channels: int, bias: bool = True):
+        super().__init__()
+        bound = 1 / math.sqrt(width)
+        self.weight = nn.Parameter(torch.empty(members, channels, width).uniform_(-bound, bound))
+        self.bias = None
+        if bias:
+            self.bias = nn.Parameter(torch.empty(members, channels).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(members, n, channels) from (members, n, width), or from (n, width) that all read."""
+        x, weight = x.expand(len(self.weight), -1, -1), self.weight.transpose(1, 2)
+        if self.bias is None:
+            return torch.bmm(x, weight)
+        return torch.baddbmm(self.bias[:, None], x, weight)
+
+
+class Perceptrons(nn.Module):
+    """The rest of a perceptron of each member, whose first layer reads what several share: GELU
+    and dropout, a second hidden layer, and one number."""
+
+    def __init__(self, members: int, channels: int, dropout: float):
+        super().__init__()
+        self.second = Linears(members, channels, channels)
+        self.last = Linears(members, channels, 1)
+        self.dropout = dropout
+
+    def forward(self, first: Tensor) -> Tensor:
+        """(members, n) from the first hidden layer before its GELU, (members, n, channels)."""
+        hidden = gelu_dropout(first, self.dropout, self.training)
+        hidden = gelu_dropout(self.second(hidden), self.dropout, self.training)
+        return self.last(hidden).squeeze(-1)
 
 
 class EffectVectors(nn.Module):

@@ -1,6 +1,6 @@
 """Training of TGraph+: on the layout copies of configurations, a graph a step.
 
-A new network is pretrained on copies that were measured by themselves (measured.py): how a loop
+A new network is pretrained on copies that were measured by themselves: how a loop
 that reads or writes in jumps meets the processor's caches is the same in every program, and there
 are many more copies than programs.
 """
@@ -8,14 +8,18 @@ are many more copies than programs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lib.cache.reader import Cache
+from lib.compiler.cpu.moves import MovedTensor, memory_features
+from lib.compiler.cpu.resolved import WIDTHS
+from lib.compiler.orders import row_major
 from lib.files.progress import Lines
-from lib.models.tgraph_plus.measured import MeasuredCopies, measured_copies
 from lib.models.tgraph_plus.network import TGraphPlus
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.training.fold import Fold
@@ -25,6 +29,48 @@ from lib.training.split import prepared_sides
 ROWS = 256  # measured copies of a step of pretraining
 PEAK, WARMUP, DECAY = 2e-3, 0.1, 1e-2  # of the learning rate in pretraining
 OUTLIER = 0.3  # of a logarithm: the clock may be to blame for more
+
+
+WIDTH = 4  # bytes of an element
+FIELDS = ("shape", "before", "after", "microseconds")
+
+
+@dataclass(frozen=True)
+class MeasuredCopies:
+    """m copies of no program in particular.
+
+    Attributes:
+        features: (m, width) float32, of effects of all kinds; those of copies in no program are
+            known, the others zero.
+        known: (width,) booleans.
+        costs: (m,) float32, logarithms of microseconds a byte, less their mean.
+    """
+
+    features: Tensor
+    known: Tensor
+    costs: Tensor
+
+
+def measured_copies(path: Path) -> MeasuredCopies:
+    """Return the copies of a file that ``lib/collect/xla/copies.py`` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        columns = [file[name].tolist() for name in FIELDS]
+    rows, costs = [], []
+    for *parts, time in zip(*columns, strict=True):
+        shape, source, target = (tuple(d for d in part if d >= 0) for part in parts)
+        size = float(WIDTH * prod(shape))
+        moved = MovedTensor(shape, row_major(len(shape)), size)
+        rows.append(memory_features(moved, source, target))
+        costs.append(np.log(time / size))
+    features = np.zeros((len(rows), sum(WIDTHS)), np.float32)
+    known = np.arange(features.shape[1]) < len(rows[0])
+    features[:, known] = rows
+    logarithms = np.array(costs, np.float32)
+    return MeasuredCopies(
+        torch.from_numpy(features),
+        torch.from_numpy(known),
+        torch.from_numpy(logarithms - logarithms.mean()),
+    )
 
 
 @dataclass(eq=False)

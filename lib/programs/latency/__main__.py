@@ -10,9 +10,9 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>[.b<batch>].<device>.n
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
 writes; the batch is 0 for what a file says by itself, or 1. TVM makes programs of it, in an
-environment of its own, and runs it once to see that it computes the same; nothing is timed. They
-are those that make search would measure first, so that what is predicted is the network as it is
-deployed.
+environment of its own, and runs it once to see that it computes the same; nothing is timed. Of
+each task it is the program that a search predicts to be fastest, so that what is predicted is the
+network as it is deployed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.devices import tell
 from lib.programs.latency.estimate import as_json, as_text
-from lib.programs.latency.network import read_network
 from lib.programs.latency.predictor import (
     BUDGET,
     GAP,
     Predictor,
     predictor_flags,
-    write_programs,
 )
 from lib.programs.messages import file_name
 
@@ -55,8 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     name += f".{file_name(args.shape)}" * bool(args.shape)
     path = predictor.folder / "latency" / f"{name}.{args.device}.npz"
     flags = {flag: getattr(args, flag) or None for flag in PASSED}
-    write_programs(args.tvm, args.network, path, **flags, **predictor.searching(device))
-    network = read_network(path)
+    network = predictor.programs(args.network, path, device, **flags)
     tell(predictor.known[device])
     estimate = predictor.estimate(network, device, args.budget, args.gap)
     content = as_json(estimate)

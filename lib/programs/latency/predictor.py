@@ -8,23 +8,23 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import torch
 
 from lib.cache.reader import Cache
 from lib.files import tensor_file
-from lib.files.artifacts import fingerprint_files, fingerprint_value
 from lib.files.children import end_with_parent
 from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_parquet
 from lib.files.processor import cores_of, processor
+from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.programs.devices import known_devices, on_device, predicted_seconds
 from lib.programs.inputs import (
@@ -34,7 +34,8 @@ from lib.programs.inputs import (
 from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
-from lib.programs.messages import last_words
+from lib.programs.messages import last_words, receive, started
+from lib.programs.search.scorer import Scorer, scores
 from lib.programs.settings import ProgramCollection
 from lib.programs.tensorir.records import ADVICE, DEVICE, TABLES, is_general, table_path
 from lib.runs.code import ROOT
@@ -46,6 +47,7 @@ from lib.tpugraphs.roots import DataRoot
 TVM = Path(".venv-collect-programs/bin/python")
 GAP = 0.4  # microseconds: of a call of TVM's virtual machine, on an EPYC of Zen 5
 BUDGET = 16  # programs of each task that a search finds; the fastest as predicted runs
+STEPS = {"drawn": "first sight", "searched": "search"}  # of what TVM's environment does
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,6 @@ class Predictor:
         folder: of the collection's results, which are the same if they were trained here.
         data: root of the dataset.
         tvm: Python of the environment that has TVM, which makes programs of a network.
-        names: what of :meth:`load` names it.
     """
 
     ensemble: Ensemble
@@ -68,7 +69,6 @@ class Predictor:
     folder: Path
     data: Path
     tvm: Path
-    names: Mapping[str, Any]
 
     @classmethod
     def load(
@@ -96,10 +96,7 @@ class Predictor:
         root, settings = predictor_settings(collection, data, model, experiment)
         folder = outputs / settings.results
         ensemble, devices, weights = predictor_in(outputs, settings)
-        names = {"outputs": outputs.resolve(), "collection": collection}
-        names |= {"data": data and data.resolve()}
-        names |= {"model": model, "experiment": experiment or None}
-        return cls(ensemble, devices, weights, folder, root.path, tvm, names)
+        return cls(ensemble, devices, weights, folder, root.path, tvm)
 
     @cached_property
     def known(self) -> list[dict[str, Any]]:
@@ -125,12 +122,37 @@ class Predictor:
         """Return the number of a device, see :func:`device_named`."""
         return device_named(name, self.known, processor())
 
-    def searching(self, device: int) -> dict[str, Any]:
-        """Return flags of :mod:`lib.collect.tvm.whole`, so that it uses this predictor."""
-        files = (file for file in self.weights.rglob("*") if file.name.endswith(".safetensors"))
-        weights = fingerprint_files(files, self.weights)
-        predictor = fingerprint_value([weights, self.known[device]])
-        return {**self.names, "device": self.devices[device], "predictor": predictor}
+    def programs(self, network: str, path: Path, device: int, **flags: Any) -> Network:
+        """Have TVM, in its own environment, write and return a network's graph and programs.
+
+        Args:
+            network: its name.
+            path: what to write.
+            device: number of the device, on which the programs are to be fast.
+            flags: of :mod:`lib.collect.tvm.whole`; those that are ``None`` are left out.
+
+        Raises:
+            UserError: with what it says, if it cannot.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(self.tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
+        for name, value in flags.items():
+            command += [f"--{name}", str(value)] if value is not None else []
+        known = self.known[device]
+        ensemble, lines = on_device(self.ensemble, known, self.folder), None
+        scorer = Scorer(lambda programs: np.log(predicted_seconds(ensemble, programs, known)))
+        with started(command) as (child, answer):
+            while message := receive(child.stdout):
+                metadata, kind = message[0], message[0]["kind"]
+                answer({"logs": scores(scorer, message)} if kind == "predict" else {})
+                if kind == "first":
+                    seconds = f"{1e3 * metadata['seconds']:.3g} ms at first sight"
+                    print(f"latency: {network}: {seconds}; searching", file=sys.stderr, flush=True)
+                elif kind in STEPS:
+                    if not lines or lines.what != f"latency: {STEPS[kind]}":
+                        lines = Lines(f"latency: {STEPS[kind]}", metadata["of"], "task", sys.stderr)
+                    lines.at(metadata["done"])
+        return read_network(path)
 
     def estimate(self, network: Network, device: int, schedules: int, gap: float) -> Estimate:
         """Return the latency of a network, its bounds, and what it is made of.
@@ -174,9 +196,7 @@ class Predictor:
         with tempfile.TemporaryDirectory() as folder:
             exported, programs = (Path(folder) / name for name in ("network.pt2", "programs.npz"))
             torch.export.save(torch.export.export(copy.deepcopy(module).eval(), inputs), exported)
-            how = {"budget": BUDGET, **self.searching(number)}
-            write_programs(self.tvm, str(exported), programs, **how)
-            network = read_network(programs)
+            network = self.programs(str(exported), programs, number, budget=BUDGET)
         return self.estimate(network, number, BUDGET, GAP).latency[1]
 
 
@@ -251,25 +271,6 @@ def check_flags(args: argparse.Namespace, make: str, **least: int) -> None:
         cores_of("--core", str(args.core))
     if not args.tvm.exists():
         raise UserError(f"--tvm {args.tvm}: no such file; make {make} installs TVM")
-
-
-def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
-    """Have TVM write a network's graph and programs, in its own environment.
-
-    Args:
-        tvm: Python that has it.
-        network: its name.
-        path: what to write.
-        flags: of :mod:`lib.collect.tvm.whole`; those that are ``None`` are left out.
-
-    Raises:
-        UserError: with what it says, if it cannot.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
-    for name, value in flags.items():
-        command += [f"--{name}", str(value)] if value is not None else []
-    run_part(command, stdout=2)  # standard error: it says how far it is
 
 
 def run_part(command: list[str], **how: Any) -> None:

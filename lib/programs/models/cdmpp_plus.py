@@ -31,7 +31,7 @@ SAMPLED = 100_000  # leaves that quantiles are taken of
 
 
 class LogLatency(nn.Module):
-    """Latencies as their logarithms; as :class:`lib.programs.models.labels.LabelTransform`."""
+    """Latencies as their logarithms; as :class:`lib.programs.models.cdmpp.LabelTransform`."""
 
     def forward(self, seconds: Tensor) -> Tensor:
         """Return logarithms, float64."""

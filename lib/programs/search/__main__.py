@@ -18,24 +18,21 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from lib.files.artifacts import write_json
-from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
-from lib.files.errors import UserError, one_line_errors
+from lib.files.errors import one_line_errors
 from lib.files.locks import only_on, only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
 from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
-from lib.programs.inputs import Programs, described_programs, device_named
+from lib.programs.inputs import Programs, device_named
 from lib.programs.latency.predictor import (
     check_flags,
     predictor_flags,
@@ -48,13 +45,11 @@ from lib.programs.messages import (
     PREDICTOR,
     Message,
     file_name,
-    last_words,
     receive,
-    send,
+    started,
 )
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, busy, summary, warning
-from lib.programs.search.scorer import Scorer
-from lib.runs.code import ROOT
+from lib.programs.search.scorer import Scorer, learn, scores
 from lib.settings import Settings
 
 PASSED = ("batch", "shape", "budget", "device", "threads", "seed", "cost_model", "limit")
@@ -77,10 +72,11 @@ def main(arguments: list[str] | None = None) -> None:
     record = SearchRecord(args.network, args.device, args.cost_model, args.budget)
     own = sorted(os.sched_getaffinity(0), reverse=True) if args.core is None else [args.core]
     threads = min(args.threads, len(own))
+    environment = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS"), str(args.threads))
     with (
         only_writer(args.outputs, folder),
         only_on(own, threads) as cores,
-        started(args, folder, cores[0]) as (child, talk),
+        started(command_of(args, folder, cores[0]), **environment) as (child, talk),
     ):
         follow(child, talk, record, predict, args, folder)
     write_json(folder / "search.json", record.as_json())
@@ -141,29 +137,6 @@ def note(record: SearchRecord, message: Message, taken: float) -> None:
             search.known_at += [round(taken, 3)] * len(arrays["seconds"])
 
 
-def scores(scorer: Scorer, message: Message) -> np.ndarray:
-    """Return (n,) logarithms of a message's programs' seconds, NaN where one cannot be read."""
-    joined = message[1]["joined"].astype(bool)
-    logs = np.full(len(joined), np.nan)
-    if joined.any():
-        logs[joined] = scorer(programs_of(message))
-    return logs
-
-
-def learn(scorer: Scorer, message: Message) -> None:
-    """Give a scorer what was measured of a message's programs."""
-    joined = message[1]["joined"].astype(bool)
-    if joined.any():
-        scorer.learn(programs_of(message), message[1]["seconds"][joined])
-
-
-def programs_of(message: Message) -> Programs:
-    """Return the programs of a message, those that can be read."""
-    metadata, arrays = message
-    owner = np.zeros(len(arrays["joined"]), np.int64)
-    return described_programs(arrays, [metadata["task"]], owner)
-
-
 def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Programs], np.ndarray]:
     """Return a function that predicts logarithms of seconds on the device."""
     results = args.outputs / settings.results
@@ -175,44 +148,15 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
     return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
 
 
-@contextmanager
-def started(
-    args: argparse.Namespace, folder: Path, core: int
-) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
-    """Yield the process with TVM, and a function that answers it; it ends with the block.
-
-    Raises:
-        UserError: with what it says, if it fails.
-    """
+def command_of(args: argparse.Namespace, folder: Path, core: int) -> list[str]:
+    """Return the command of the half that has TVM."""
     command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), args.network]
     if args.threads == 1:
         command = ["taskset", "-c", str(core), *command]
     for name in PASSED:
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
-    threads = str(args.threads)
-    environment = {**os.environ, "TVM_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        pipes["preexec_fn"] = end_with_parent
-        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as child:
-
-            def answer(arrays: dict[str, np.ndarray]) -> None:
-                """Send them, unless it has ended: there is no next message then."""
-                try:
-                    send(child.stdin, {}, arrays)
-                except BrokenPipeError:
-                    with suppress(BrokenPipeError):  # of what is left in the buffer
-                        child.stdin.close()
-
-            try:
-                yield child, answer
-            except BaseException:
-                child.kill()
-                raise
-        if child.returncode:
-            errors.seek(0)
-            raise UserError(last_words(child.returncode, errors.read()))
+    return command
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,8 +17,8 @@ import torch
 from lib.files.errors import one_line_errors
 from lib.programs.latency.predictor import predictor_settings
 from lib.programs.messages import receive, send
-from lib.programs.search.__main__ import learn, parser, predictor, scores
-from lib.programs.search.scorer import Predict, Scorer
+from lib.programs.search.__main__ import parser, predictor
+from lib.programs.search.scorer import Predict, Scorer, learn, scores
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lib.programs.inputs import Programs
+from lib.programs.inputs import Programs, described_programs
+from lib.programs.messages import Message
 from lib.programs.pooled import pooled_rows
 
 FEWEST = 4  # measured programs that are corrected by
@@ -52,6 +53,29 @@ class Scorer:
         rows, missed = np.concatenate(self.rows), np.concatenate(self.missed)
         if len(rows) >= FEWEST:
             self.correction = fitted(rows, missed)
+
+
+def scores(scorer: Scorer, message: Message) -> np.ndarray:
+    """Return (n,) logarithms of a message's programs' seconds, NaN where one cannot be read."""
+    joined = message[1]["joined"].astype(bool)
+    logs = np.full(len(joined), np.nan)
+    if joined.any():
+        logs[joined] = scorer(programs_of(message))
+    return logs
+
+
+def learn(scorer: Scorer, message: Message) -> None:
+    """Give a scorer what was measured of a message's programs."""
+    joined = message[1]["joined"].astype(bool)
+    if joined.any():
+        scorer.learn(programs_of(message), message[1]["seconds"][joined])
+
+
+def programs_of(message: Message) -> Programs:
+    """Return the programs of a message, those that can be read."""
+    metadata, arrays = message
+    owner = np.zeros(len(arrays["joined"]), np.int64)
+    return described_programs(arrays, [metadata["task"]], owner)
 
 
 def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -91,7 +91,7 @@ def named_block(module) -> str:
 def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:
     """A search; what it says. It is answered that all programs are equally fast."""
     heard = []
-    reading, writing = io.BytesIO(), io.BytesIO()
+    writing = io.BytesIO()
 
     def tell(self, kind, about, arrays):
         send(writing, {"kind": kind, "task": self.task, **about}, arrays)
@@ -102,11 +102,9 @@ def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, d
         return {"logs": np.zeros(len(arrays.get("joined", ())))}
 
     monkeypatch.setattr(half.Talk, "tell", tell)
-    monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
     words = [str(folder), mine, "--budget", str(budget), "--device", "avx2"]
     monkeypatch.setattr(sys, "argv", ["search", *words])
-    monkeypatch.setattr(half.sys, "stdin", SimpleNamespace(buffer=reading))
-    monkeypatch.setattr(half.os, "dup2", lambda *_: None)
+    monkeypatch.setattr(half, "standard", lambda: half.Talk(None, None))
     half.main()
     return heard
 

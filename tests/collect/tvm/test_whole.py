@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -12,10 +12,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 import torch
 from torch import nn
-from tvm.ir.utils import derived_object
-from tvm.s_tir import meta_schedule
 
-from lib.collect.tvm import compiler, whole
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import features
@@ -25,12 +22,11 @@ from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.plan import network_path
 from lib.collect.tvm.whole import main
 from lib.files.artifacts import read_json
+from lib.programs.messages import receive, started
 from tests.collect.tvm.test_importing import Does
 
 BRANCHES = """
 import torch
-from tvm.ir.utils import derived_object
-from tvm.s_tir import meta_schedule
 from torch import nn
 
 class Branches(nn.Module):
@@ -99,65 +95,28 @@ def test_what_is_written(mine, tmp_path, graph):
     assert set(np.bincount(owner).tolist()) <= {1, 2, 3}
 
 
-def test_programs_of_a_search_are_what_the_predictor_likes_best(mine, graph, tmp_path, monkeypatch):
-    """Those of a predictor that likes what is parallel least: few of a task, none of them twice."""
-    asked = {}
-
-    @derived_object
-    class Likes(meta_schedule.cost_model.PyCostModel):
-        def predict(self, context, candidates):
-            return np.array([float("parallel" not in str(c.sch.trace)) for c in candidates])
-
-        def update(self, context, candidates, results):
-            raise AssertionError("nothing is measured")
-
-    def trained(device, **settings):
-        asked[device] = settings
-        return Likes()
-
-    monkeypatch.setattr(whole, "trained", trained)
-    monkeypatch.setattr(compiler, "POPULATION", 32)  # as many as it takes, for time
-    path = tmp_path / "a.npz"
-    words = ["--batch", "4", "--budget", "5", "--device", "a.avx2.1t", "--collection", "c"]
-    main([f"{mine}:network", str(path), *words])
-    assert asked == {"a.avx2.1t": {"collection": "c"}}
+def test_the_program_of_a_search_is_what_the_predictor_likes_best(mine, tmp_path):
+    """Of a predictor that likes what has few loops; and all that is said on the way."""
+    path, asked, kinds = tmp_path / "a.npz", {}, []
+    command = [sys.executable, "-m", "lib.collect.tvm.whole", f"{mine}:network", str(path)]
+    with started([*command, "--batch", "4", "--budget", "2"]) as (child, answer):
+        while message := receive(child.stdout):
+            metadata, arrays = message
+            if metadata["kind"] != "predict":
+                kinds.append((metadata["kind"], metadata.get("done")))
+                answer({})
+                continue
+            asked.setdefault(metadata["task"], []).extend(arrays["nodes"].tolist())
+            answer({"logs": arrays["nodes"].astype(np.float64)})
     with np.load(path, allow_pickle=False) as file:
-        counts = np.bincount(file["owner"])
-        assert counts.max() == 5 and len(counts) == len(graph.tasks)
-        assert len(set(file["hash"].tolist())) == len(file["hash"])
-
-
-def test_a_killed_run_goes_on_with_what_it_has_drawn(mine, graph, tmp_path, monkeypatch):
-    """Unless the predictor is another by then; and what is written is the same."""
-    path, drawn = tmp_path / "a.npz", []
-
-    def drawing(args):
-        def draw(task):
-            if len(drawn) == 2:
-                raise KeyboardInterrupt
-            drawn.append(hash_of(task))
-            return Sampler(task, 1).distinct(2, set())
-
-        return draw
-
-    monkeypatch.setattr(whole, "drawing", drawing)
-    words = [f"{mine}:network", str(path), "--batch", "4", "--device", "avx2", "--predictor"]
-    with pytest.raises(KeyboardInterrupt):
-        main([*words, "a"])
-    (kept,) = tmp_path.glob("*.drawn")
-    shutil.copytree(kept, tmp_path / "copy")
-    drawn[:] = [""] * 3
-    main([*words, "a"])
-    assert drawn[3:] == [hash_of(task) for task in graph.tasks[2:]]
-    assert not kept.exists()
-    with np.load(path, allow_pickle=False) as file:
-        hashes = file["hash"].tolist()
-    (tmp_path / "copy").rename(kept)
-    drawn[:] = [""] * 3
-    main([*words, "b"])
-    assert len(drawn[3:]) == len(graph.tasks)
-    with np.load(path, allow_pickle=False) as file:
-        assert file["hash"].tolist() == hashes
+        tasks = [task["task"] for task in json.loads(file["about"].item())["tasks"]]
+        assert file["owner"].tolist() == [*range(len(tasks))]
+        assert file["nodes"].tolist() == [min(asked[task]) for task in tasks]
+    assert asked.keys() == {*tasks} and len(min(asked.values(), key=len)) > 1
+    number = len(tasks)
+    assert kinds[: number + 1] == [*(("drawn", k + 1) for k in range(number)), ("first", None)]
+    assert kinds[number + 1 :] == [("searched", k + 1) for k in range(len(kinds) - number - 1)]
+    assert len(kinds) > number + 1
 
 
 def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):

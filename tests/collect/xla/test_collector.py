@@ -55,7 +55,7 @@ def done(tmp_path: Path, *more: str) -> tuple[int, str, str]:
 
 
 def files(folder: Path) -> dict[str, int]:
-    """Every file, hidden ones too, and when it was last written; not what was compiled."""
+    """Every file, hidden ones too, and when it was last written."""
     return {p.name: p.stat().st_mtime_ns for p in folder.glob("[xn]l[ap]/*") if p.is_file()}
 
 
@@ -84,21 +84,15 @@ def test_killed_and_resumed(tmp_path):
     after = files(output)
     assert sorted(after) == ["mine.npz", f"{BUNDLED}.npz"]
     assert after["mine.npz"] == before["mine.npz"]  # not measured again
-    measurements, programs = export(output, tmp_path / "data")
+    _, programs = export(output, tmp_path / "data")
     assert set(programs["graph"]) == {"mine", BUNDLED}
     assert programs["configurations"].to_list() == [4, 4, 4, 4]
     with np.load(output / "nlp" / f"{BUNDLED}.npz") as file:
         assert (file["configuration"][0] == -1).all()
         assert (file["rounds"] > 0).all() and file["rounds"].shape == (8, 4)
 
-    compiled = len(list((output / ".compiled").iterdir()))
     code, _, errors = done(tmp_path, "--resume", "--rounds", "6")
-    assert code == 0, errors
-    assert len(list((output / ".compiled").iterdir())) == compiled > 8, "all came from the cache"
-    more, _ = export(output, tmp_path / "data")
-    assert more.drop("rounds", "runtime").equals(measurements.drop("rounds", "runtime"))
-    assert more["rounds"].list.len().to_list() == [6] * len(measurements)
-    assert more["rounds"].list.head(4).to_list() == measurements["rounds"].to_list()
+    assert code == 2 and "mine.npz: has 4 rounds, not 6; delete it" in errors
 
 
 def test_programs_are_timed_by_their_kernels(tmp_path):
@@ -113,8 +107,6 @@ def test_programs_are_timed_by_their_kernels(tmp_path):
     assert all((group == group[0]).all() for group in alike)
     _, programs = export(tmp_path / "collect", tmp_path / "data")
     assert programs["timed_by"].unique().to_list() == ["kernels"]
-    code, said, _ = done(tmp_path, *one, "--rounds", "6")
-    assert code != 0 and "timed_by was 'kernels'" in said
 
 
 def test_a_program_that_computes_nothing_finite_is_a_failure_in_one_line(tmp_path):

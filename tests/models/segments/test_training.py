@@ -13,12 +13,45 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.segments.training import TableFold
+from lib.models.segments.training import EmbeddingTable, TableFold
 from lib.runs.memory import memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold
 from tests.builders import COLLECTION, cached_graph
 from tests.training_loop import Training
+
+SIZES = {"a": (5, 3), "b": (4, 1)}
+WIDTH = 2
+
+
+def table() -> EmbeddingTable:
+    return EmbeddingTable(SIZES, WIDTH)
+
+
+def write(made: EmbeddingTable, name: str, places: list[int], segment: int, value: float) -> None:
+    made.step += 1
+    rows = np.array(places)
+    made.write(name, rows, segment, np.full((len(rows), WIDTH), value, np.float32))
+
+
+def test_what_was_written_is_read():
+    made = table()
+    write(made, "a", [0, 4], 2, 1.5)
+    write(made, "b", [3], 0, 7.0)
+    steps, embeddings = made.read("a", np.array([4, 1]))
+    assert steps.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert embeddings[0].tolist() == [[0, 0], [0, 0], [1.5, 1.5]]
+    assert made.read("b", np.array([3]))[1].tolist() == [[[7.0, 7.0]]]
+
+
+def test_a_state_is_taken_back():
+    made, other = table(), table()
+    write(made, "a", [1], 0, 3.0)
+    other.restore({name: tensor.clone() for name, tensor in made.state().items()})
+    assert other.step == 1
+    assert np.array_equal(other.steps, made.steps)
+    assert np.array_equal(other.embeddings, made.embeddings)
+
 
 TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}
 OWN = {
@@ -152,7 +185,7 @@ def test_nothing_is_dropped_without_dropout(cache):
 
 
 def test_a_table_that_is_too_large_is_refused(cache, monkeypatch):
-    monkeypatch.setattr("lib.models.segments.embeddings.free_memory", lambda: 1000)
+    monkeypatch.setattr("lib.models.segments.training.free_memory", lambda: 1000)
     with pytest.raises(UserError, match=r"segments take .* half of what is free; use --no-hist"):
         load_fold(cache, 0, settings_of("gst"))
 

@@ -132,7 +132,7 @@ def test_latency_and_search_take_the_processors_own_device(trained, collected, c
     calibrate(trained)
     ensemble, cache, results = loaded(trained)
     where = results, results, trained / "data", Path(sys.executable)
-    predictor = Predictor(ensemble, devices_of(cache), *where, {})
+    predictor = Predictor(ensemble, devices_of(cache), *where)
     device = predictor.device("avx512")
     assert predictor.devices[device] == "mine.avx512.1t"
     tell(predictor.known[device])

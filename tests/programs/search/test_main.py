@@ -19,7 +19,7 @@ def test_a_limit_reaches_the_half_with_tvm(tmp_path):
     tvm.write_text(f'#!/bin/sh\nprintf "%s " "$@" >{words}\n')
     tvm.chmod(0o755)
     args = search.parser().parse_args(["--network", "net", "--limit", "7", "--tvm", str(tvm)])
-    with search.started(args, tmp_path, 0) as (child, _):
+    with search.started(search.command_of(args, tmp_path, 0)) as (child, _):
         child.wait()
     assert " --limit 7.0 " in words.read_text()
 
@@ -30,7 +30,7 @@ def test_a_half_that_is_gone_before_it_is_answered_is_told(tmp_path):
     tvm.chmod(0o755)
     args = search.parser().parse_args(["--network", "net", "--tvm", str(tvm)])
     told = pytest.raises(UserError, match="the process that has TVM was ended by SIGKILL")
-    with told, search.started(args, tmp_path, 0) as (child, answer):
+    with told, search.started(search.command_of(args, tmp_path, 0)) as (child, answer):
         child.wait()
         answer({"logs": np.zeros(1 << 16)})
 
@@ -40,7 +40,7 @@ def test_tasks_that_lost_all_their_programs_are_told(monkeypatch, tmp_path):
         record.tasks = [TaskSearch("0b" * 8, 1, "conv2d_sqrt", 1e-3, [float("nan")] * 4)]
 
     monkeypatch.setattr(search, "follow", follow)
-    monkeypatch.setattr(search, "started", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(search, "started", lambda *_, **__: nullcontext((None, None)))
     monkeypatch.setattr(search, "only_on", lambda *_: nullcontext([0]))
     chosen = None, SimpleNamespace(results="r")
     monkeypatch.setattr(search, "predictor_settings", lambda *_: chosen)
