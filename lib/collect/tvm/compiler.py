@@ -98,16 +98,7 @@ def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
     """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
-        schedule_rule.InlineConstantScalars(),
-        schedule_rule.AutoInline(
-            into_producer=False,
-            into_consumer=True,
-            inline_const_tensor=True,
-            disallow_if_then_else=True,
-            require_injective=True,
-            require_ordered=True,
-            disallow_op=["tirx.exp"],
-        ),
+        *_inlining(),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
         schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
@@ -123,6 +114,32 @@ def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
     return meta_schedule.space_generator.PostOrderApply(
         sch_rules=rules, postprocs=after, mutator_probs=mutators
     )
+
+
+def _inlining() -> list[schedule_rule.ScheduleRule]:
+    """Return MetaSchedule's rules that join steps."""
+    return [
+        schedule_rule.InlineConstantScalars(),
+        schedule_rule.AutoInline(
+            into_producer=False,
+            into_consumer=True,
+            inline_const_tensor=True,
+            disallow_if_then_else=True,
+            require_injective=True,
+            require_ordered=True,
+            disallow_op=["tirx.exp"],
+        ),
+    ]
+
+
+def unscheduled(task: IRModule) -> list[tvm.s_tir.Schedule]:
+    """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
+    better than MetaSchedule's rules, which make one loop of all."""
+    rules = meta_schedule.space_generator.PostOrderApply(
+        sch_rules=_inlining(), postprocs=[], mutator_probs={}
+    )
+    context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
+    return [tvm.s_tir.Schedule(task), context.generate_design_space()[0]]
 
 
 def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_schedule.TuneContext:

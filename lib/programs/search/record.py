@@ -22,7 +22,8 @@ class TaskSearch:
         task: its hash.
         calls: how often the network calls it.
         operators: what it computes.
-        unscheduled: seconds without a schedule; NaN if the search has not come to it.
+        unscheduled: seconds without a schedule, or with no more than its steps joined; NaN if the
+            search has not come to it.
         seconds: of each measured program, in the order of measuring; NaN where one does not run.
         known_at: seconds into this search of the task when each was known; 0 if one before it was
             killed has measured it.
@@ -47,10 +48,9 @@ class TaskSearch:
 
     @property
     def fastest(self) -> float:
-        """Seconds of the program that is deployed: the fastest of all that were measured, the
-        unscheduled one if none of them is of use."""
-        best = min(self.best()[-1:], default=np.inf)
-        return float(best if np.isfinite(best) else self.unscheduled)
+        """Seconds of the program that is deployed, NaN if none is known."""
+        known = [x for x in (*self.seconds, self.unscheduled) if np.isfinite(x)]
+        return min(known, default=float("nan"))
 
 
 @dataclass

@@ -137,6 +137,21 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
     assert [np.isnan(one).tolist() for one in rounds] == [[False, True, *[False] * 6]] * 2
 
 
+def test_what_has_no_schedule_is_deployed_if_none_is_faster(monkeypatch, mine, tmp_path):
+    def timed(batch):
+        seconds = [1e-3] * len(batch.modules) if batch.limit else [2e-4, 1e-4]
+        return np.array(seconds), np.ones((len(seconds), 2))
+
+    monkeypatch.setattr(half, "time_programs", timed)
+    monkeypatch.setattr(half, "whole", lambda *_: {})
+    run(monkeypatch, mine, tmp_path, 8)
+    database = TuningDatabase(tmp_path, "avx2")
+    for task in graph_of(imported(named(mine, None))).tasks:
+        (schedule, seconds), *others = database.programs(task)
+        assert seconds == 1e-4 and len(others) == 8
+        assert not [step for step in schedule.trace.insts if "split" in str(step).lower()]
+
+
 def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
     first = run(monkeypatch, mine, tmp_path, 8)
     kinds = [about["kind"] for about, _ in first]
