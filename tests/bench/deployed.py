@@ -1,20 +1,17 @@
-"""Whole networks as `make search` leaves them, beside what users run today, on one core.
+"""Whole networks as `make search` leaves them, beside what users run today.
 
     .venv-collect-programs/bin/python -m pip install -r tests/bench/deployed.txt
     .venv-collect-programs/bin/python -m tests.bench.deployed --core 1 [--networks NAME ...]
+    .venv-collect-programs/bin/python -m tests.bench.deployed --threads 1 2 --device native avx2
     .venv-collect-programs/bin/python -m tests.bench.deployed --print
 
-The rivals: PyTorch as it is, ``torch.compile`` with its weights frozen, ONNX Runtime, OpenVINO in
-float32. Each network is searched as ``--searches`` says: who chooses what is measured (``search``:
-the predictor of ``outputs/programs-cpu``, ``XGBoost``: TVM's own, from nothing) and how many
-programs of a task; then all libraries and rivals run in one process, in turns, on the same inputs,
-one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`` beside this file,
-a row a network, device and processor, which is measured anew if a search is asked for that it has
-not; move both away when the search has changed. ``--print`` runs nothing, and needs no TVM. With
-``--device avx2``, PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is
-left out where there is AVX-512. ``search 8 packing`` goes without a thing that makes networks fast,
-see :mod:`tests.bench.deployed_without`, and ``search 8 nothing`` without none: another table
-compares these.
+The rivals: ONNX Runtime, OpenVINO and PyTorch, in float32, each called as its own documentation
+shows for speed (inputs and outputs bound or shared), and with NumPy arrays in and out. A network is
+searched, then all run in one process, in turns, on the same inputs. Times are kept in
+``deployed.json`` beside this file, a row a network, device, number of threads and processor; what
+has a row is not measured again. ``--print`` runs nothing, and needs no TVM. With ``--device avx2``
+PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is left out where there
+is AVX-512. Networks of one's own, and those that the predictor has learned from, are printed apart.
 """
 
 from __future__ import annotations
@@ -22,110 +19,94 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from itertools import groupby
+import subprocess
+import sys
+import tempfile
+from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lib.files.artifacts import write_json
+from lib.files.artifacts import read_json, write_json
 from lib.files.processor import processor
 from lib.files.terminal import table
 
 MEASURED = Path(__file__).with_suffix(".json")
-MINE = "tests/bench/deployed_mine.py:network"  # from the root, where this is run
-NETWORKS = (
+MINE = "tests/bench/deployed_mine.py"  # from the root, where this is run
+NETWORKS = (  # none learned from, none below .5 ms
     *("torchvision:resnet50", "torchvision:mobilenet_v3_large", "torchvision:convnext_tiny"),
-    *("transformers:bert-base-uncased", "transformers:gpt2", "transformers:whisper-tiny"),
-    MINE,
+    *("transformers:bert-base-uncased", f"{MINE}:gpt2_step", "transformers:whisper-tiny"),
+    *(f"{MINE}:unet", f"{MINE}:vocoder"),
 )
-SEARCHES = ("search 16", "search 64", "XGBoost 16")
-WITHOUT = "search 8 "  # and what it goes without, of tests.bench.deployed_without
-WHOLE = f"{WITHOUT}nothing"
 LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}}  # of rivals
-RIVALS = ("PyTorch", "ONNX Runtime", "OpenVINO")
-PLACE = itemgetter("processor", "device")  # of a row
+OURS, RIVALS = "search", ("ONNX Runtime", "OpenVINO", "PyTorch")
+PLACE = itemgetter("processor", "device", "threads")  # of a row
+WAYS = ("bound", "numpy")
 
 
 def as_text(rows: list[dict[str, Any]]) -> str:
-    """The tables, by processor and device."""
-    rows = sorted(rows, key=PLACE)
+    """The tables, by processor, device and threads."""
     tables = []
-    for place, group in groupby(rows, PLACE):
-        own = list(group)
-        parts = [", ".join(place), as_table(own)]
-        if any(WHOLE in row["least"] for row in own):
-            parts += ["", as_changes(own)]
-        tables.append("\n".join(parts))
+    for place, group in groupby(sorted(rows, key=PLACE), PLACE):
+        own = sorted(group, key=lambda row: (row["network"] not in NETWORKS, row["network"]))
+        title = "{}, {}, threads: {}".format(*place)
+        for apart in (False, True):
+            if some := [row for row in own if (row["network"] not in NETWORKS) == apart]:
+                tables.append(f"{title}{', other networks' * apart}\n{as_table(some)}")
     return "\n\n".join(tables)
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Least milliseconds of each network by each way, and geometric means of ratios.
+    """Least milliseconds, bound and with NumPy in and out; geometric means and largest of ratios.
 
-    A mean is over the networks that have been run both ways.
+    These are over the networks that have been run both ways.
     """
-    names = sorted(
-        {name for row in rows for name in row["least"] if len(name.split()) < 3},
-        key=lambda name: (not name.startswith("search"), name),
+    names = [name for name in (OURS, *RIVALS) if any(name in row["bound"] for row in rows)]
+    times = np.array(
+        [[[row[way].get(name, np.nan) for way in WAYS] for name in names] for row in rows]
     )
-    times = np.array([[row["least"].get(name, np.nan) for name in names] for row in rows])
-    searches = [name for name in SEARCHES if name in names]
-    texts = []
-    for row, mine in zip(rows, times, strict=True):
-        least = ["" if np.isnan(ms) else f"{ms:#.3g}" for ms in mine]
-        took = [row["searching"].get(name) for name in searches]
-        texts.append([row["network"], *least, *(f"{s:.0f}" if s else "" for s in took)])
-    for rival in (name for name in RIVALS if name in names):
-        ratios = np.exp(np.nanmean(np.log(times / times[:, [names.index(rival)]]), 0))
-        blank = [""] * len(searches)
-        texts.append([f"over {rival}", *(f"{ratio:.2f}" for ratio in ratios), *blank])
-    return table(texts, ["least ms", *names, *(f"s to {name}" for name in searches)])
+    texts = [
+        [Path(row["network"]).name, *(_cell(ms, "#.3g") for ms in mine)]
+        for row, mine in zip(rows, times, strict=True)
+    ]
+    for rival in names[1:]:
+        ratios = times / times[:, [names.index(rival)]]
+        mean, most = np.exp(np.nanmean(np.log(ratios), 0)), np.nanmax(ratios, 0)
+        texts.append([f"over {rival}", *(_cell(ratio, ".2f") for ratio in mean)])
+        texts.append(["  at most", *(_cell(ratio, ".2f") for ratio in most)])
+    return table(texts, ["least ms, bound / NumPy", *names])
 
 
-def as_changes(rows: list[dict[str, Any]]) -> str:
-    """How many times as long networks take without what makes them fast, one at a time."""
-    least = {row["network"]: row["least"] for row in rows if WHOLE in row["least"]}
-    names = {name for ms in least.values() for name in ms if name.startswith(WITHOUT)} - {WHOLE}
-    texts = []
-    for name in sorted(names):
-        times = (f"{ms[name] / ms[WHOLE]:.2f}" if name in ms else "" for ms in least.values())
-        texts.append([name.removeprefix(WITHOUT), *times])
-    return table(texts, ["times as long without", *least])
-
-
-def changed(python: Path, change: str, folder: Path) -> Path:
-    """A Python that makes a change of :mod:`tests.bench.deployed_without` first."""
-    path = folder.absolute() / f"without-{change}"
-    path.write_text(f'#!/bin/sh\nexec {python} -m tests.bench.deployed_without {change} "$@"\n')
-    path.chmod(0o755)
-    return path
+def _cell(both: np.ndarray, how: str) -> str:
+    return "" if np.isnan(both).any() else " / ".join(f"{x:{how}}".rstrip(".") for x in both)
 
 
 def main() -> None:
     """Measure what is missing, and print all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--core", type=int, default=1)
-    parser.add_argument("--device", default="native")
+    parser.add_argument("--device", nargs="+", default=["native"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1])
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--searches", nargs="+", default=SEARCHES)
+    parser.add_argument("--budget", type=int, default=16)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="with a predictor")
-    parser.add_argument("--work", type=Path, default=Path("outputs/deployed"))
     parser.add_argument("--print", action="store_true", dest="only_print")
     args = parser.parse_args()
-    os.environ |= LIMITS.get(args.device, {})  # which the rivals read when they are imported
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
-    for network in () if args.only_print else args.networks:
-        mine = [row for row in rows if row["network"] == network.rpartition("/")[2]]
-        mine = [row for row in mine if PLACE(row) == (processor(), args.device)]
-        there = [search for row in mine for search in row["searching"]]
-        if new := [search for search in args.searches if search not in there]:
-            from tests.bench.deployed_tvm import measured
-
-            row = measured(network, [*there, *new], args)
-            rows = [row for row in rows if row not in mine] + [row]
-            write_json(MEASURED, rows)
+    there = {(*PLACE(row), row["network"]) for row in rows}
+    for device, threads, network in product(args.device, args.threads, args.networks):
+        if args.only_print or (processor(), device, threads, network) in there:
+            continue
+        command = [sys.executable, "-m", "tests.bench.deployed_tvm", network, device, str(threads)]
+        command += [str(args.core), str(args.budget), str(args.outputs)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "row.json"
+            how = os.environ | LIMITS.get(device, {})
+            subprocess.run([*command, path], env=how, check=True)
+            rows.append(read_json(path))
+        write_json(MEASURED, rows)
     print(as_text(rows))
 
 

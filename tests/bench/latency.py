@@ -5,9 +5,9 @@
 
 Wants the predictor of `make all COLLECTION=programs-cpu`. Nothing is measured: networks took what
 :mod:`tests.bench.deployed` has kept of them, after searches on this processor, and are predicted by
-`make latency` with the searches' budget, a minute each. With ``--bundled``, networks that are kept
-for the test are added up from what the dataset has measured and what was predicted of it, with the
-factor of the other networks and without.
+`make latency`, a minute each. With ``--bundled``, networks that are kept for the test are added up
+from what the dataset has measured and what was predicted of it, with the factor of the other
+networks and without.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ import numpy as np
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.programs.latency.error import calls_of, error_of, held_out, of_blend, ratios_of
-from lib.programs.latency.predictor import BUDGET
 from lib.runs.code import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from tests.bench.deployed import MEASURED, NETWORKS, PLACE
-
-FOUND = f"search {BUDGET}"
+from tests.bench.deployed import MEASURED, OURS, PLACE
 
 
 def predicted(network: str, args: argparse.Namespace) -> dict[str, Any]:
     """What ``python -m lib.programs.latency --json`` says."""
-    command = [sys.executable, "-m", "lib.programs.latency", network, "1", args.device]
+    command = [sys.executable, "-m", "lib.programs.latency", network, "0", args.device]
     command += ["--json", "--outputs", str(args.outputs)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -44,15 +41,21 @@ def deployed(args: argparse.Namespace) -> str:
     """A row a network that was searched on this processor, and the mean of the errors' sizes."""
     rows, errors = [], []
     for kept in json.loads(MEASURED.read_text()):
-        if PLACE(kept) == (processor(), args.device) and FOUND in kept["least"]:
-            (network,) = [name for name in NETWORKS if name.endswith(kept["network"])]
-            said = predicted(network, args)
-            took = kept["least"][FOUND] / 1e3
+        if PLACE(kept) == (processor(), args.device, 1):
+            said = predicted(kept["network"], args)
+            took = kept["bound"][OURS] / 1e3
             low, high = said["low"], said["high"]
             errors.append([said[name] / took - 1 for name in ("seconds", "replayed_seconds")])
             times = [f"{1e3 * x:.3g}" for x in (took, said["seconds"], low, high)]
             signed = [f"{100 * error:+.1f} %" for error in errors[-1]]
-            rows.append([kept["network"], *times, *signed, "yes" if low <= took <= high else "no"])
+            rows.append(
+                [
+                    Path(kept["network"]).name,
+                    *times,
+                    *signed,
+                    "yes" if low <= took <= high else "no",
+                ]
+            )
     sizes = [f"{size:.1%}" for size in np.abs(errors).mean(0)]
     rows.append(["mean size", "", "", "", "", *sizes, ""])
     head = ["network", "measured ms", "predicted", "low", "high", "error", "without factor"]

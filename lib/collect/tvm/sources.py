@@ -127,6 +127,9 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor
                 tensor, axis, index = node.args
                 node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
+            elif node.target == _aten.cat.default:  # a cache begins with a tensor of one axis
+                full = [x for x in node.args[0] if x.meta["val"].shape != (0,)]
+                node.args = full or node.args[0], *node.args[1:]
     return _exported(name, exported, module, inputs)
 
 

@@ -68,6 +68,10 @@ NETWORKS = {
         (*image(6), 2 * torch.rand(1, 3, 3, 2) - 1),
     ),
     "the last": lambda: (Does(lambda x: x[:, -1] + x[:, -2]), tokens()),
+    "a cache that is empty": lambda: (
+        Does(lambda x: torch.cat([torch.tensor([]), x], -1)),
+        tokens(),
+    ),
     "sqrt": lambda: (Does(lambda x: x.sqrt()), tokens()),  # NaN of half the numbers
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -58,6 +59,8 @@ def test_what_costs_most_comes_first(found):
     assert (told["seconds"], told["low"], told["high"]) == (0.0132, 0.0096, 0.018)
     assert told["replayed_seconds"] == 0.012
     assert len(told["tasks"]) == 3
+    tiny = replace(found, latency=(3e-5, 4e-5, 6e-5))
+    assert "0.03 to 0.06, of programs; below 0.05 ms calls count" in as_text(tiny)
 
 
 def networks(count: int) -> dict[str, dict[str, int]]:
