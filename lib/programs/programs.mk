@@ -25,7 +25,7 @@ calibrate: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make search NETWORK=torchvision:resnet18 BUDGET=64))
 endif
-search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=torchvision:resnet18: [BUDGET=64] [SHAPE=sequence_length=128] [DEVICE=native] [THREADS=1]
+search: | $(READY) $(READY)-native $(READY)-calibrate $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=torchvision:resnet18: [BUDGET=64] [SHAPE=sequence_length=128] [DEVICE=native] [THREADS=1] [SCHEDULES=folder]
 	$(RUN) -m lib.programs.search $(TO) --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) \
-		$(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(ARGS)
+		$(call flag,BUDGET,budget) $(call flag,SHAPE,shape) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(call flag,SCHEDULES,schedules) $(ARGS)

@@ -64,6 +64,10 @@ VARIANTS: dict[str, Variant] = {
     "boosting on summed features": Variant(rank=boosting),
     "tgraph": Variant("tgraph"),
     "tgraph, physics": Variant("tgraph", {"physics": True}),
+    **{  # the paper's table 3
+        f"tgraph without {what}": Variant("tgraph", {what.replace(" ", "_"): False})
+        for what in ("channel attention", "cross attention", "edges")
+    },
     **{
         f"tgraph, {epochs} epochs, dropout {dropout}": Variant(
             "tgraph", {"epochs": epochs, "dropout": dropout}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule
 from tvm.target import Target
@@ -69,19 +71,61 @@ class TuningDatabase:
         if runs:
             self._keep(record)
 
-    def measured(self, task: IRModule) -> list[float]:
-        """Return seconds of a task's programs as they were measured; NaN where one failed."""
+    def records(self, task: IRModule) -> list[str]:
+        """Return what was measured of a task, a line of JSON each, in the order of measuring."""
         workload = str(self.files.commit_workload(task).as_json()[0])
         known = (self.folder / WORKLOADS).read_text().splitlines()
         number = [json.loads(line)[0] for line in known].index(workload)  # its line
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
-        records = [line[1] for line in lines if line[0] == number and self._fits(line[1][2])]
-        return [_seconds(record[1]) for record in records]
+        return [
+            json.dumps(record)
+            for owner, record in lines
+            if owner == number and self._fits(record[2])
+        ]
+
+    def measured(self, task: IRModule) -> list[float]:
+        """Return seconds of a task's programs as they were measured; NaN where one failed."""
+        return [_seconds(json.loads(record)[1]) for record in self.records(task)]
+
+    def take(self, task: IRModule, records: Sequence[str], most: int) -> tuple[int, set[str]]:
+        """Take records of other searches that are not here: at most so many, the fastest first.
+
+        Returns:
+            The number of those that cannot be used, and the schedules of the others.
+        """
+        workload = self.files.commit_workload(task)
+        here, usable, damaged = set(map(trace_of, self.records(task))), [], 0
+        for line in records:
+            try:
+                record = json.loads(line)
+                if _strange(record) or not self._fits(record[2]):
+                    raise ValueError(line)
+                usable.append((np.nan_to_num(_seconds(record[1]), nan=FAILED), line))
+            except (ValueError, LookupError, TypeError):
+                damaged += 1
+        for _, line in sorted(usable)[: max(0, most - len(here))]:
+            if trace_of(line) in here:
+                continue
+            try:
+                record = meta_schedule.database.TuningRecord.from_json(json.loads(line), workload)
+                record.as_measure_candidate()
+            except Exception:  # of TVM, whatever its kind
+                damaged += 1
+                continue
+            self.files.commit_tuning_record(record)
+            if (taken := _seconds(record.run_secs)) == taken:
+                self._keep(record)
+        return damaged, {trace_of(line) for _, line in usable}
 
     def programs(self, task: IRModule) -> list[tuple[Schedule, float]]:
         """Return the programs of a task that run, fastest first, with their seconds."""
         records = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
         return [(run.as_measure_candidate().sch, _seconds(run.run_secs)) for run in records]
+
+
+def trace_of(record: str) -> str:
+    """Return the schedule of a line of :meth:`TuningDatabase.records`."""
+    return json.dumps(json.loads(record)[0])
 
 
 def _seconds(noted: Sequence[Any] | None) -> float:
@@ -90,10 +134,10 @@ def _seconds(noted: Sequence[Any] | None) -> float:
     return taken if taken < FAILED else float("nan")
 
 
-def _strange(line: str) -> str:
+def _strange(record: Any) -> str:
     """Return an annotation of a record that no rule of MetaSchedule makes; nothing without one."""
     try:
-        steps = json.loads(line)[1][0][0]
+        steps = record[0][0]
         names = [str(step[2][0]) for step in steps if "nnotate" in str(step[0])]
     except (ValueError, LookupError, TypeError):
         return "steps that cannot be read"
@@ -107,7 +151,10 @@ def opened(folder: Path) -> meta_schedule.database.JSONDatabase:
         DataError: TVM cannot read it, or it has a record that is no rule's.
     """
     for line in (folder / RECORDS).read_text().splitlines() if (folder / RECORDS).exists() else ():
-        if strange := _strange(line):
+        record = None
+        with suppress(ValueError, LookupError, TypeError):
+            record = json.loads(line)[1]
+        if strange := _strange(record):
             raise DataError(folder, RECORDS, f"a record with {strange}", "what MetaSchedule writes")
     try:
         return meta_schedule.database.JSONDatabase(work_dir=str(folder))

@@ -11,7 +11,6 @@ import gc
 import sys
 import time
 import uuid
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,7 @@ class Bench:
         first = raw.path(self.work, phase, 0, task)
         earlier = [raw.read(path) for path in sorted(first.parents[1].glob(f"*/{first.name}"))]
         seen = {name for measured in earlier for name in measured.hash.tolist()}
-        sampler = compiler.Sampler(module, zlib.crc32(f"{phase}:{task}:{turn}".encode()))
+        sampler = compiler.Sampler(module, plan.seed_of(phase, turn, task))
         programs: list[compiler.Scheduled] = []
         if earlier and phase == "main":
             fastest = sorted(

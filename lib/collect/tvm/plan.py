@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import lzma
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -120,6 +121,11 @@ def chunks(rounds: range, tasks: Sequence[str], once: bool) -> Iterator[list[Job
             yield jobs + [("main", turn, task) for task in group]
             if not once:
                 repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
+
+
+def seed_of(phase: str, turn: int, task: str) -> int:
+    """Return the seed of the schedules that a job draws."""
+    return zlib.crc32(f"{phase}:{task}:{turn}".encode())
 
 
 def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:

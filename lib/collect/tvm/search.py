@@ -11,7 +11,7 @@ that is measured is in TVM's tuning database in the folder, so that a killed sea
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,18 @@ from onnx import ModelProto
 from torch.export import ExportedProgram
 from tvm import relax
 from tvm.ir import IRModule
-from tvm.s_tir import meta_schedule
+from tvm.s_tir import Schedule, meta_schedule
 
 from lib.collect.tvm import compiler
 from lib.collect.tvm.agreement import agree, difference, same, varied
+from lib.collect.tvm.cache import Cache
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
-from lib.collect.tvm.database import TuningDatabase
+from lib.collect.tvm.database import TuningDatabase, trace_of
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -56,6 +58,7 @@ class Search:
     database: TuningDatabase
     talk: Talk
     footprint: int  # bytes of the network's weights
+    cache: Cache | None  # of what other searches have measured
 
     def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
         """Search one task until its budget is used up, or nothing new is found.
@@ -67,32 +70,59 @@ class Search:
         """
         task = compiler.hash_of(module)
         talk = replace(self.talk, task=task)
-        values = varied(values, int(task, 16))
-        device = self.args.device
-        batch = Batch(task, [module], device, values, footprint=self.footprint)
-        (plain,), (expected,) = time_programs(batch)
-        if not plain == plain:
-            raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
+        cached, bundled = self.taken(module, talk)
         before = self.database.measured(module)
+        searched = np.isfinite(before).any() and not bundled
+        left = max(self.args.budget - len(before), int(not searched))
+        plain = np.nan
+        if left:
+            values = varied(values, int(task, 16))
+            device = self.args.device
+            batch = Batch(task, [module], device, values, footprint=self.footprint)
+            (plain,), (expected,) = time_programs(batch)
+            if not plain == plain:
+                raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
         metadata = {"operators": name, "unscheduled": float(plain)}
         talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
-        if len(before) < self.args.budget:
-            self.rounds(module, talk, expected, values)
+        if left:
+            self.rounds(module, talk, left, expected, values)
+        if self.cache:
+            new = [r for r in self.database.records(module) if trace_of(r) not in cached]
+            self.cache.add(task, new)
         talk.tell("end", {}, {})
+
+    def taken(self, module: IRModule, talk: Talk) -> tuple[set[str], bool]:
+        """Take what was measured of a task before.
+
+        Returns:
+            The schedules that are cached, and whether the only one is of the bundled data.
+        """
+        if not self.cache:
+            return set(), False
+        records = self.cache.records(talk.task)
+        damaged, cached = self.database.take(module, records, max(1, self.args.budget))
+        if damaged:
+            talk.tell("damaged", {"folder": str(self.cache.folder / talk.task)}, {})
+        if cached or self.database.records(module):
+            return cached, False
+        found = drawn_again(module, talk.task, talk.tell("known", {}, {}))
+        if found:
+            self.database.add(module, *found)
+        return cached, bool(found)
 
     def rounds(
         self,
         module: IRModule,
         talk: Talk,
+        left: int,
         expected: np.ndarray,
         values: Sequence[np.ndarray],
     ) -> None:
-        """Measure what is left of the budget; what programs compute must have this fingerprint."""
+        """Measure so many more; what programs compute must have this fingerprint."""
         done = len(self.database.measured(module))
         packs, model = compiler.packable(module), self.model(talk)
         strategy = compiler.evolution(compiler.GENERATIONS)
         context = compiler.context_of(module, self.args.seed + done, packs, strategy)
-        left = self.args.budget - done
         space = context.generate_design_space()
         if earlier := self.database.programs(module):
             arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
@@ -129,6 +159,30 @@ class Search:
             return meta_schedule.cost_model.CostModel.create(name, **settings)
         except ImportError as error:
             raise UserError(f"--cost-model {kind}: {error}; install it with TVM") from None
+
+
+def drawn_again(
+    module: IRModule, task: str, known: Mapping[str, np.ndarray]
+) -> tuple[Schedule, float] | None:
+    """Return the fastest program of a task that the bundled data have, and its seconds.
+
+    The data name schedules by their hashes: those that were drawn at random are drawn once more.
+
+    Args:
+        module: the task.
+        task: its hash.
+        known: ``rounds``, ``hashes`` and ``seconds`` of its programs, the fastest first.
+    """
+    found = None
+    for turn in dict.fromkeys(known["rounds"].tolist()):
+        of_turn = known["rounds"] == turn
+        seconds = dict(zip(known["hashes"][of_turn], known["seconds"][of_turn], strict=True))
+        if not found or min(seconds.values()) < found[1]:
+            for schedule in compiler.Sampler(module, seed_of("main", turn, task)).draw(ROUND):
+                taken = float(seconds.get(compiler.hash_of(schedule.mod), np.inf))
+                if taken < (found[1] if found else np.inf):
+                    found = schedule, taken
+    return found
 
 
 def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResult]:
@@ -193,7 +247,8 @@ def main() -> None:
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     database = TuningDatabase(args.folder, args.device)
-    search = Search(args, database, talk, network.footprint)
+    cache = args.schedules and Cache(args.schedules, args.device, args.threads)
+    search = Search(args, database, talk, network.footprint, cache)
     for module, name, _, values in jobs:
         search.task(module, name, values)
     talk.tell("whole", whole(network, search), {})
@@ -236,6 +291,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help=limit)
+    parser.add_argument("--schedules", type=Path, help="folder of what other searches have found")
     parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
     return parser.parse_args()
 

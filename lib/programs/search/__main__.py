@@ -4,6 +4,7 @@ Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and its cache, else data/weig
 Writes  <outputs>/<collection>[@<model>]/search/<network>[.b<batch>].<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
             search.json                                           what was found, and when
+        <outputs>/schedules/     what all searches have measured, see lib/collect/tvm/cache.py
 
     python -m lib.programs.search --network torchvision:resnet18 --device avx2 --budget 64
 
@@ -23,12 +24,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import torch
 
-from lib.files.artifacts import write_json
+from lib.files.artifacts import read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import one_line_errors
 from lib.files.locks import only_on, only_writer
+from lib.files.parquet import read_parquet
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
 from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
@@ -50,19 +53,33 @@ from lib.programs.messages import (
 )
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, busy, summary, warning
 from lib.programs.search.scorer import Scorer, learn, scores
+from lib.programs.tensorir.records import ADVICE, TABLES, is_general, table_path
 from lib.settings import Settings
 
-PASSED = ("batch", "shape", "budget", "device", "threads", "seed", "cost_model", "limit")
+PASSED = (
+    "schedules",
+    "batch",
+    "shape",
+    "budget",
+    "device",
+    "threads",
+    "seed",
+    "cost_model",
+    "limit",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Search the programs of a network."""
     args = parser().parse_args(arguments)
-    check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
+    check_flags(args, "search", batch=1, budget=0, threads=1, seed=0)
     check_has("--device", args.device)
-    _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    root, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
-    predict = predictor(args, settings) if args.cost_model == PREDICTOR else None
+    predict, known = None, None
+    if args.cost_model == PREDICTOR:  # others are compared with it, each from its own beginning
+        predict, known = predictor(args, settings), measured_before(root.path, args)
+        args.schedules = (args.schedules or args.outputs / "schedules").resolve()
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.network) + ("" if args.batch is None else f".b{args.batch}")
     name += f".{file_name(args.shape)}" * bool(args.shape)
@@ -78,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
         only_on(own, threads) as cores,
         started(command_of(args, folder, cores[0]), **environment) as (child, talk),
     ):
-        follow(child, talk, record, predict, args, folder)
+        follow(child, talk, record, predict, args, folder, known)
     write_json(folder / "search.json", record.as_json())
     print(as_table(record.tasks))
     for text in filter(None, [warning(record.tasks), busy(record)]):
@@ -93,6 +110,7 @@ def follow(
     predict: Callable[[Programs], np.ndarray] | None,
     args: argparse.Namespace,
     folder: Path,
+    known: Callable[[str], dict[str, np.ndarray]] | None,
 ) -> None:
     """Answer the search's messages until it ends, and note what it finds."""
     scorer, lines, began = None, None, time.monotonic()
@@ -102,7 +120,11 @@ def follow(
         if kind == "begin":
             began = time.monotonic()
             scorer = Scorer(predict, args.update) if predict else None
-        if kind == "predict":
+        if kind == "known":
+            reply = known(metadata["task"])
+        elif kind == "damaged":
+            print(f"warning: {metadata['folder']}: some records cannot be used", file=sys.stderr)
+        elif kind == "predict":
             reply["logs"] = scores(scorer, message)
         elif kind == "measured" and scorer:
             learn(scorer, message)
@@ -148,6 +170,37 @@ def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Program
     return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
 
 
+def measured_before(data: Path, args: argparse.Namespace) -> Callable[[str], dict[str, np.ndarray]]:
+    """Return a function of a task that returns what a collection's data have of its programs, as
+    deployed on this processor: ``rounds``, ``hashes`` and ``seconds``, the fastest first."""
+    devices = read_json(data / "dataset.json")["devices"] if args.device == NATIVE else []
+    this = processor(), args.threads
+    here = [
+        number
+        for number, device in enumerate(devices)
+        if (device["processor"], device["threads"]) == this and not is_general(device)
+    ]
+    tasks, programs, latencies = (
+        read_parquet(table_path(data, name), TABLES[name], ADVICE)
+        for name in ("tasks", "programs", "latencies")
+    )
+    rows = latencies.filter(pl.col("device").is_in(here)).sort("seconds", "program")
+    rows = rows.with_columns(programs[rows["program"]]).with_columns(
+        tasks["task"].gather(programs["task"][rows["program"]])
+    )
+
+    def of_task(task: str) -> dict[str, np.ndarray]:
+        """Return what there is of a task."""
+        found = rows.filter(pl.col("task") == task)
+        return {
+            "rounds": found["round"].to_numpy(),
+            "hashes": found["schedule"].to_numpy().astype("U16"),
+            "seconds": found["seconds"].to_numpy().astype(np.float64),
+        }
+
+    return of_task
+
+
 def command_of(args: argparse.Namespace, folder: Path, core: int) -> list[str]:
     """Return the command of the half that has TVM."""
     command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), args.network]
@@ -177,6 +230,8 @@ def parser() -> argparse.ArgumentParser:
         default=True,
         help="correct the predictor by what was measured",
     )
+    schedules = "folder of what all searches have found, which people can share"
+    line.add_argument("--schedules", type=Path, help=f"{schedules}; by default below --outputs")
     line.add_argument("--seed", type=int, default=0)
     line.add_argument("--core", type=int, help="to time on; the last one without another search")
     line.add_argument("--threads", type=int, default=1, help="to run it on, not on one core")

@@ -27,12 +27,14 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 from lib.collect.tvm import compiler, deployment, running, timing
 from lib.collect.tvm import search as half
 from lib.collect.tvm.agreement import same
+from lib.collect.tvm.cache import Cache
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.database import RECORDS, TuningDatabase
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import LIBRARY
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.plan import seed_of
 from lib.files.errors import DataError, UserError
 from lib.programs.messages import OURS, receive, send
 
@@ -43,6 +45,9 @@ def network(batch=2):
     inner = torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)
     return torch.nn.Sequential(*inner), (torch.randn(batch, 64),)
 """
+
+
+NOTHING = {name: np.zeros(0) for name in ("rounds", "hashes", "seconds")}
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +93,14 @@ def named_block(module) -> str:
     return re.search(r'sblock\("(\w+)"\)', module.script())[1]
 
 
-def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:
-    """A search; what it says. It is answered that all programs are equally fast."""
+def run(
+    monkeypatch, mine: str, folder: Path, budget: int, known=None, device: str = "avx2"
+) -> list[tuple[dict, dict]]:
+    """A search; what it says. It is answered that all programs are equally fast.
+
+    Args:
+        known: what is bundled of a task; nothing by default.
+    """
     heard = []
     writing = io.BytesIO()
 
@@ -99,10 +110,13 @@ def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, d
         heard.append(receive(writing))
         writing.seek(0)
         writing.truncate()
+        if kind == "known":
+            return (known or {}).get(self.task, NOTHING)
         return {"logs": np.zeros(len(arrays.get("joined", ())))}
 
     monkeypatch.setattr(half.Talk, "tell", tell)
-    words = [str(folder), mine, "--budget", str(budget), "--device", "avx2"]
+    words = [str(folder), mine, "--budget", str(budget), "--device", device]
+    words += ["--schedules", str(folder.parent / "schedules")]
     monkeypatch.setattr(sys, "argv", ["search", *words])
     monkeypatch.setattr(half, "standard", lambda: half.Talk(None, None))
     half.main()
@@ -122,7 +136,7 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
 
     monkeypatch.setattr(half, "time_programs", timed)
     monkeypatch.setattr(half, "whole", lambda *_: {})
-    heard = run(monkeypatch, mine, tmp_path, 8)
+    heard = run(monkeypatch, mine, tmp_path / "first", 8)
     found = imported(named(mine, None))
     graph = graph_of(found)
     hashes = [compiler.hash_of(task) for task in graph.tasks]
@@ -138,14 +152,14 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
 
 
 def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
-    first = run(monkeypatch, mine, tmp_path, 8)
+    first = run(monkeypatch, mine, tmp_path / "first", 8)
     kinds = [about["kind"] for about, _ in first]
     assert kinds[0] == "plan" and kinds[-1] == "whole" and kinds.count("begin") == 2
     for kind, count in (("begin", 0), ("round", 8)):
         for about, arrays in first:
             if about["kind"] == kind:
                 assert len(arrays["seconds"]) == count
-    again = run(monkeypatch, mine, tmp_path, 16)
+    again = run(monkeypatch, mine, tmp_path / "first", 16)
     begins = {a["task"]: x["seconds"] for a, x in again if a["kind"] == "begin"}
     rounds = {a["task"]: x["seconds"] for a, x in again if a["kind"] == "round"}
     before = {a["task"]: x["seconds"] for a, x in first if a["kind"] == "round"}
@@ -154,7 +168,100 @@ def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
         assert len(rounds[name]) == 8
     whole = first[-1][0]
     assert whole["seconds"].keys() >= {OURS, "PyTorch"} and min(whole["seconds"].values()) > 0
-    assert whole["difference"] < 1e-5 and (tmp_path / LIBRARY).exists()
+    assert whole["difference"] < 1e-5 and (tmp_path / "first" / LIBRARY).exists()
+
+
+WIDER = """
+import torch
+
+def network(batch=2):
+    inner = torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 48)
+    return torch.nn.Sequential(*inner), (torch.randn(batch, 64),)
+"""
+
+
+@pytest.fixture
+def timed(monkeypatch) -> list:
+    """Batches that would have been timed: every program is a microsecond slower than the last."""
+    batches = []
+
+    def time_programs(batch):
+        batches.append(batch)
+        slower = 1e-6 * (1 + sum(len(one.modules) for one in batches))
+        count = len(batch.modules)
+        return 1e-3 + slower + 1e-6 * np.arange(count), np.ones((count, 2))
+
+    monkeypatch.setattr(half, "time_programs", time_programs)
+    monkeypatch.setattr(half, "whole", lambda *_: {})
+    return batches
+
+
+def seconds_of(heard: list[tuple[dict, dict]], kind: str) -> dict[str, list[float]]:
+    return {a["task"]: x["seconds"].tolist() for a, x in heard if a["kind"] == kind}
+
+
+def test_what_another_network_has_measured_is_not_measured_again(
+    monkeypatch, mine, timed, tmp_path
+):
+    """Unless it is for another device; a larger budget measures what is missing."""
+    first = seconds_of(run(monkeypatch, mine, tmp_path / "first", 8), "round")
+    (tmp_path / "wider.py").write_text(WIDER)
+    wider = f"{tmp_path / 'wider.py'}:network"
+    timed.clear()
+    heard = run(monkeypatch, wider, tmp_path / "second", 8)
+    begun, measured = (seconds_of(heard, kind) for kind in ("begin", "round"))
+    (shared,) = first.keys() & begun.keys()
+    assert begun[shared] == pytest.approx(sorted(first[shared]))
+    assert len(begun) == 2 and begun.keys() - {shared} == measured.keys()
+    assert shared not in {batch.task for batch in timed}
+    assert (
+        seconds_of(run(monkeypatch, wider, tmp_path / "third", 0), "begin").keys() == begun.keys()
+    )
+    again = run(monkeypatch, wider, tmp_path / "third", 12)
+    assert {len(seconds) for seconds in seconds_of(again, "round").values()} == {4}
+    timed.clear()
+    run(monkeypatch, wider, tmp_path / "narrow", 1, device="sse2")
+    assert {batch.task for batch in timed} == begun.keys()
+
+
+def test_a_record_that_is_damaged_costs_itself_alone(monkeypatch, mine, task, timed, tmp_path):
+    run(monkeypatch, mine, tmp_path / "first", 4)
+    (path,) = (tmp_path / "schedules").glob(f"*/{compiler.hash_of(task)}/*.jsonl")
+    lines = path.read_text().splitlines()
+    linking = lines[2].replace("meta_schedule.parallel", "pragma_import_llvm")
+    path.write_text(
+        "\n".join([lines[0][:-9], lines[1], linking, "[[[[]]], [1.0], 3, 4]", lines[3]])
+    )
+    heard = run(monkeypatch, mine, tmp_path / "second", 2)
+    assert len(seconds_of(heard, "begin")[compiler.hash_of(task)]) == 2
+    damaged = [about["folder"] for about, _ in heard if about["kind"] == "damaged"]
+    assert damaged == [str(path.parent)]
+
+
+def test_two_that_search_at_once_both_add_what_they_have_measured(tmp_path):
+    one, two = (Cache(tmp_path, "avx2", 1) for _ in range(2))
+    one.add("a", ["[1]", "[2]"])
+    two.add("a", ["[2]", "[3]"])
+    two.add("a", ["[2]", "[3]"])
+    two.add("a", [])
+    assert sorted(one.records("a")) == ["[1]", "[2]", "[3]"]
+    assert not Cache(tmp_path, "avx2", 2).records("a") and not one.records("b")
+
+
+def test_what_is_bundled_of_a_task_is_drawn_again(monkeypatch, mine, task, timed, tmp_path):
+    name = compiler.hash_of(task)
+    programs = {k: Sampler(task, seed_of("main", k, name)).distinct(2, set()) for k in (0, 3)}
+    rows = [(3, "f" * 16, 1.0), (3, programs[3][1].hash, 2.0), (0, programs[0][0].hash, 3.0)]
+    rounds, hashes, seconds = map(np.array, zip(*rows, strict=True))
+    known = {"rounds": rounds, "hashes": hashes, "seconds": seconds}
+    heard = run(monkeypatch, mine, tmp_path / "first", 0, {name: known})
+    assert seconds_of(heard, "begin")[name] == [2.0]
+    measured = seconds_of(heard, "round")  # what is predicted to be fastest, of either task
+    assert [len(seconds) for seconds in measured.values()] == [1, 1]
+    (_, seconds), (schedule, bundled) = TuningDatabase(tmp_path / "first", "avx2").programs(task)
+    assert (seconds, bundled) == (measured[name][0], 2.0)
+    one, two = (str(one).replace("True", "1") for one in (schedule.mod, programs[3][1].module))
+    assert one == two  # apart from what a record has True for
 
 
 def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from lib.files.errors import UserError
 from lib.programs.search import __main__ as search
 from lib.programs.search.record import TaskSearch
+from lib.programs.tensorir.records import table_path
 from tests.commands import call
+from tests.programs.builders import write_root
 
 
 def test_a_limit_reaches_the_half_with_tvm(tmp_path):
@@ -33,6 +37,30 @@ def test_a_half_that_is_gone_before_it_is_answered_is_told(tmp_path):
     with told, search.started(search.command_of(args, tmp_path, 0)) as (child, answer):
         child.wait()
         answer({"logs": np.zeros(1 << 16)})
+
+
+def test_what_the_data_have_of_this_processor_is_known(monkeypatch, tmp_path):
+    """As networks are deployed on it, with as many threads, and for no narrower instructions."""
+    root = write_root(tmp_path / "root")
+    path = root / "dataset.json"
+    metadata = json.loads(path.read_text())
+    metadata["devices"][1] |= {"processor": "mine", "deployed": True}
+    path.write_text(json.dumps(metadata))
+    monkeypatch.setattr(search, "processor", lambda: "mine")
+    latencies = pl.read_parquet(table_path(root, "latencies")).filter(pl.col("device") == 1)
+
+    def known(*flags: str) -> dict[str, np.ndarray]:
+        args = search.parser().parse_args(["--network", "net", *flags])
+        return search.measured_before(root, args)(f"{3:016x}")
+
+    found = known()
+    seconds = dict(latencies.select("program", "seconds").iter_rows())
+    expected = sorted((seconds[k], f"{k:016x}") for k in range(30, 40) if k in seconds)
+    assert [*zip(found["seconds"], found["hashes"], strict=True)] == expected
+    assert found["rounds"].tolist() == [0] * 9
+    assert not len(known("--threads", "2")["seconds"]) and not len(
+        known("--device", "sse2")["seconds"]
+    )
 
 
 def test_tasks_that_lost_all_their_programs_are_told(monkeypatch, tmp_path):
