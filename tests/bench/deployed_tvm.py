@@ -22,7 +22,7 @@ import tvm
 
 from lib.collect.tvm.agreement import difference
 from lib.collect.tvm.importing import Imported, arrays_of, imported
-from lib.collect.tvm.library import LIBRARY, runner
+from lib.collect.tvm.library import LIBRARY
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.running import readings
 from lib.collect.tvm.search import by_torch
@@ -50,6 +50,20 @@ def searched(
     subprocess.run([PYTHON, *command], check=True)
     (folder,) = outputs.glob(f"*/search/{name}")
     return folder
+
+
+def by_library(library: tvm.runtime.Module, network: Imported) -> Runs:
+    """The network by the library, as its ``run.py`` calls it."""
+    main = tvm.relax.VirtualMachine(library, tvm.cpu())["main"]
+    inputs = [tvm.runtime.tensor(array) for array in network.inputs]
+    memory = [*map(np.from_dlpack, inputs)]
+
+    def with_arrays() -> tuple[np.ndarray, ...]:
+        for own, given in zip(memory, network.inputs, strict=True):
+            own[...] = given
+        return arrays_of(main(*inputs))
+
+    return lambda: main(*inputs), with_arrays
 
 
 def by_pytorch(network: Imported) -> Runs:
@@ -101,7 +115,7 @@ def measured(network: str, device: str, threads: int, core: int, folder: Path) -
     source = imported(named(network, None))
     torch.set_num_threads(threads)
     library = tvm.runtime.load_module(str(folder / LIBRARY))
-    ours = runner(library, source.inputs), runner(library, source.inputs, numpy=True)
+    ours = by_library(library, source)
     runs = {OURS: ours, "PyTorch": by_pytorch(source)}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "network.onnx"

@@ -18,7 +18,7 @@ from tvm.ir import IRModule
 from tvm.relax import VMExecutable
 
 from lib.collect.tvm.compiler import target_of
-from lib.collect.tvm.importing import PREPARED, Imported, arrays_of, inputs_of
+from lib.collect.tvm.importing import PREPARED, Imported, inputs_of
 from lib.files.artifacts import atomic_file, write_json
 
 LIBRARY, METADATA, SCRIPT = "network.so", "network.json", "run.py"
@@ -55,28 +55,11 @@ def compiled(
     return tvm.compile(relax.transform.BindParams("main", bound)(main), target)
 
 
-def runner(
-    library: VMExecutable, inputs: Sequence[np.ndarray], numpy: bool = False
-) -> Callable[[], Any]:
-    """Return a run of a network on some inputs.
-
-    Args:
-        library: the network.
-        inputs: what it reads.
-        numpy: whether they are copied to the network's memory in each run, and the results are
-            arrays.
-    """
+def runner(library: VMExecutable, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
+    """Return a run of a network on some inputs."""
     main = relax.VirtualMachine(library, tvm.cpu(0))["main"]
     tensors = [tvm.runtime.tensor(array) for array in inputs]
-    memory = [np.from_dlpack(tensor) for tensor in tensors]
-
-    def copying() -> tuple[np.ndarray, ...]:
-        """Run it as ``run.py`` does."""
-        for own, given in zip(memory, inputs, strict=True):
-            own[...] = given
-        return arrays_of(main(*tensors))
-
-    return copying if numpy else lambda: main(*tensors)
+    return lambda: main(*tensors)
 
 
 def _only(module: IRModule, name: str) -> IRModule:

@@ -100,7 +100,7 @@ def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedu
     """
     fork = get_context("fork")
     talk = replace(talk, lock=fork.Lock())
-    generations = round(math.log2(args.budget))
+    generations = 1 + round(math.log2(args.budget))
     work = Work(graph.tasks, args.seed, generations, talk)
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
     cores = len(os.sched_getaffinity(0))
@@ -111,7 +111,7 @@ def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedu
             talk.tell("drawn", {"done": len(found), "of": len(graph.tasks)}, {})
         seconds = np.nan_to_num(calls * [taken for taken, _ in found], posinf=0)
         talk.tell("first", {"seconds": float(seconds.sum())}, {})
-        order = np.argsort(-seconds)[: generations and np.sum(seconds >= SHARE * seconds.sum())]
+        order = np.argsort(-seconds)[: np.sum(seconds >= SHARE * seconds.sum())]
         results = pool.map(searched, order.tolist())
         for done, (number, result) in enumerate(zip(order, results, strict=True), 1):
             found[number] = min(found[number], result)
