@@ -18,7 +18,7 @@ def test_the_best_so_far():
     np.testing.assert_array_equal(TASK.best(), [np.inf, 4e-4, 4e-4, 4e-4, 2e-4])
     assert TASK.fastest == 2e-4
     assert TaskSearch("0a", 1, "x", 1e-3, []).fastest == 1e-3
-    assert TaskSearch("0a", 1, "x", 1e-3, [2e-3, NAN]).fastest == 2e-3  # which is deployed
+    assert TaskSearch("0a", 1, "x", 1e-3, [2e-3, NAN]).fastest == 1e-3  # which is deployed
     assert TaskSearch("0a", 1, "x", 1e-3, [NAN]).fastest == 1e-3
 
 
