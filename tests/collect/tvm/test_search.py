@@ -197,14 +197,18 @@ def network(batch=2):
 
 @pytest.fixture
 def timed(monkeypatch) -> list:
-    """Batches that would have been timed: every program is a microsecond slower than the last."""
+    """Batches that would have been timed: every program is a microsecond slower than the last.
+
+    Those without a schedule take a second longer.
+    """
     batches = []
 
     def time_programs(batch):
         batches.append(batch)
         slower = 1e-6 * (1 + sum(len(one.modules) for one in batches))
         count = len(batch.modules)
-        return 1e-3 + slower + 1e-6 * np.arange(count), np.ones((count, 2))
+        first = slower + (1e-3 if batch.limit else 1)
+        return first + 1e-6 * np.arange(count), np.ones((count, 2))
 
     monkeypatch.setattr(half, "time_programs", time_programs)
     monkeypatch.setattr(half, "whole", lambda *_: {})
