@@ -199,7 +199,7 @@ def test_a_search_that_was_killed_goes_on(run, search):
 def test_a_search_that_cannot_begin_says_why_in_one_line(search):
     said = search("wrong")
     assert (said.returncode, said.stderr) == (2, "error: no such network\n")
-    assert "--budget 0" in search("net", **{"--budget": 0}).stderr
+    assert "--budget -1" in search("net", **{"--budget": -1}).stderr
     assert "neither an instruction set" in search("net", **{"--device": "neon"}).stderr
 
 

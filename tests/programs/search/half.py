@@ -78,7 +78,7 @@ def main() -> None:
     for name in ("batch", "budget", "seed", "threads"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--shape")
-    for name in ("device", "cost-model"):
+    for name in ("device", "cost-model", "schedules"):
         parser.add_argument(f"--{name}")
     args = parser.parse_args(sys.argv[3:])
     if args.network == "wrong":
