@@ -76,12 +76,11 @@ class TuningDatabase:
         workload = str(self.files.commit_workload(task).as_json()[0])
         known = (self.folder / WORKLOADS).read_text().splitlines()
         number = [json.loads(line)[0] for line in known].index(workload)  # its line
-        lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
-        return [
-            json.dumps(record)
-            for owner, record in lines
-            if owner == number and self._fits(record[2])
-        ]
+        lines = (self.folder / RECORDS).read_text().splitlines()
+        # Other tasks' lines are not parsed: they are megabytes, and each task asks several times.
+        own = (line for line in lines if int(line[1 : line.index(",")]) == number)
+        records = (json.loads(line)[1] for line in own)
+        return [json.dumps(record) for record in records if self._fits(record[2])]
 
     def measured(self, task: IRModule) -> list[float]:
         """Return seconds of a task's programs as they were measured; NaN where one failed."""

@@ -38,8 +38,8 @@ def transposed(call: relax.Call) -> relax.Expr:
     y = CONVOLUTIONS[rank](x, weight, padding=[*before.tolist(), *after.tolist()], **how)
     y = relax.op.reshape(y, [batch, *places, groups, *strides, outputs // groups])
     if rank > 1 or groups > 1:
-        beside = _in_turns(range(1, 1 + rank), range(2 + rank, 2 + 2 * rank))
-        y = relax.op.permute_dims(y, [0, *beside, 1 + rank, 2 + 2 * rank])
+        pairs = _in_turns(range(1, 1 + rank), range(2 + rank, 2 + 2 * rank))
+        y = relax.op.permute_dims(y, [0, *pairs, 1 + rank, 2 + 2 * rank])
     sizes = np.multiply(places, strides).tolist()
     y = relax.op.reshape(y, [batch, *sizes, outputs])
     if sizes == results:

@@ -95,7 +95,7 @@ def fastest(task: IRModule, model: PredictorModel) -> Found:
 def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Scheduled]:
     """Return the program of each task that is predicted to be fastest.
 
-    A few random programs of all tasks give a first answer, which is told. Then the tasks are
+    A few random programs of all tasks give a first answer, which is said. Then the tasks are
     searched that the network spends its time on. Tasks are side by side on the cores there are.
     """
     fork = get_context("fork")
