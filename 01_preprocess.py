@@ -21,7 +21,7 @@ from lib.cache.manifest import read_manifest
 from lib.cache.prune import pruned
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.graphs import layout_sizes, open_raw, with_effects
-from lib.preprocess.summary import log_sizes, summary_table
+from lib.preprocess.summary import summary_table
 from lib.runs.stage import Stage, run
 from lib.tpugraphs.npz import LayoutGraph
 
@@ -42,8 +42,7 @@ def main(stage: Stage) -> None:
         stage.run.check_raw_files,
         WAYS.get(settings.kind),
     )
-    tracker = stage.begin(read_manifest(stage.run.cache)["fingerprint"])
-    log_sizes(tracker, table)
+    stage.begin(read_manifest(stage.run.cache)["fingerprint"])
     rows = table.select("split", "source", "fingerprint").iter_rows()
     known = {f"{split}/{source}": fingerprint for split, source, fingerprint in rows}
     stage.note(raw=stage.run.raw_files, contents=stage.run.contents(known))

@@ -54,7 +54,8 @@ def main(stage: Stage) -> None:
         state = stage.files[0].parent / "state.safetensors"
         identity = stage.run.identity("train", fold)
         checkpoint = Checkpoint(state, network, optimizer, data, identity)
-        tracker = stage.begin(cache.fingerprint)
+        stage.begin(cache.fingerprint)
+        tracker = stage.track()
 
         label = f"train: {settings.results} fold {fold}"
         lines = Lines(label, total_steps(data), "step")

@@ -46,6 +46,7 @@ def main(stage: Stage) -> None:
     sections = ensemble.evaluate(blended, cache, measurements, settings)
 
     stage.begin(cache.fingerprint)
+    stage.track()
     used = {f"validation_{settings.metric}": validation, "blended": best}
     metadata = stage.result_metadata(cache.fingerprint)
     with stage.results() as (table, metrics, report):

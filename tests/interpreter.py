@@ -129,7 +129,6 @@ def import_all() -> None:
 
     import matplotlib.backends.backend_svg
     import matplotlib.figure  # noqa: F401
-    import pyarrow.parquet  # noqa: F401
     import rich.live
     import rich.table  # noqa: F401
     import scipy.stats  # noqa: F401

@@ -160,7 +160,7 @@ def test_every_variable_is_checked_or_the_makefiles_own():
     text = "\n".join(path.read_text() for path in MAKEFILES).replace("\\\n", " ")
     used = re.findall(r"\$[({](?:value |call (?:flag|text),)?([A-Z][A-Z_]*)", text)
     own = re.findall(r"^(?:define )?([A-Z][A-Z_]*)(?: :?= |$)", text, re.MULTILINE)
-    makes = {"MAKE", "MAKEFLAGS", "MAKECMDGOALS", "MAKEFILE_LIST", "MAKE_VERSION"}
+    makes = {"CURDIR", "MAKE", "MAKEFLAGS", "MAKECMDGOALS", "MAKEFILE_LIST", "MAKE_VERSION"}
     checked = {*variables_of_make("PLAIN"), *variables_of_make("QUOTED")}
     assert set(used) - set(own) - makes <= checked
     assert checked <= {*used, "METHOD"}  # of a target that is to come

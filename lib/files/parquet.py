@@ -23,6 +23,7 @@ from lib.files.regular import check_regular
 # equal scores of a fold 19 times; so many equal rows that they fill memory take thousands.
 SMALL, MOST_TIMES = 64 << 20, 100
 CELL_BYTES = 8
+UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 COLUMN_TYPES = {
     "text": lambda dtype: dtype == pl.String,
     "flag": lambda dtype: dtype == pl.Boolean,
@@ -80,7 +81,7 @@ def read_parquet(
             _check_types(path, frame.collect_schema(), columns, advice)
             frame = frame if where is None else frame.filter(where)
             table = (frame if all_columns else frame.select(list(columns))).collect()
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except UNREADABLE as error:
         raise _unreadable(path, error, advice) from None
     for name, kind in columns.items():
         if not kind.endswith("?") and table[name].null_count():
@@ -100,21 +101,17 @@ def _check_types(path: Path, schema: pl.Schema, columns: Mapping[str, str], advi
 def _check_size(path: Path, advice: str) -> None:
     """Raise a DataError if the table would take far more memory than its file has bytes.
 
-    The footer says how many values and bytes there are. (No more rows are read than it says.)
+    The footer says how many rows there are. (No more are read than it says.)
     """
-    import pyarrow.parquet  # late: it takes a tenth of a second, and some commands read no table
-
     try:
-        metadata, size = pyarrow.parquet.read_metadata(path), path.stat().st_size
-        taken = 0
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for chunk in map(group.column, range(metadata.num_columns)):
-                values = max(chunk.num_values, group.num_rows)
-                taken += max(values * CELL_BYTES, chunk.total_uncompressed_size)
-    except (OSError, ValueError, pyarrow.ArrowException) as error:  # damaged names are ValueErrors
+        with _silent():
+            table, size = pl.scan_parquet(path), path.stat().st_size
+            rows = table.select(pl.len()).collect().item()
+            taken = rows * len(table.collect_schema()) * CELL_BYTES
+    except UNREADABLE as error:
         raise _unreadable(path, error, advice) from None
     if taken > max(SMALL, MOST_TIMES * size):
-        sizes = f"{metadata.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
+        sizes = f"{rows:,} rows of {taken:,} bytes in a file of {size:,}"
         raise DataError(path, "size", sizes, f"at most {MOST_TIMES} times the file's; {advice}")
 
 

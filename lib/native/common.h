@@ -1,9 +1,12 @@
 // Code that the kernels share: access to a cell's input, buffers, and the split of work.
 #pragma once
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include <sys/mman.h>
 
 #include <cstdlib>

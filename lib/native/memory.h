@@ -4,7 +4,7 @@
 // time, their page faults cost as much as the passes over them; kept, and in huge pages, nothing.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <map>
 #include <mutex>

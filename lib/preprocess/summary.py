@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 
 from lib.files.terminal import readable
-from lib.runs.tracking import Tracker
 
 SIZES = (  # of a cache: what, columns of its table before and after; those that it has are shown
     ("nodes", "source_nodes", "nodes"),
@@ -37,10 +36,3 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
         shown = [readable(v) if name == "bytes" else f"{v:,}" for v in (before, after)]
         lines.append(f"{name:<16}{shown[0]:>12}{shown[1]:>12}{before / max(1, after):>8.1f}x")
     return "\n".join(lines)
-
-
-def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
-    """Log the sizes before and after to W&B, of all graphs together."""
-    names = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
-    totals = {name: int(table[name].sum()) for name in names if name in table.columns}
-    tracker.summarize({"graphs": len(table), **totals})

@@ -4,10 +4,9 @@
 setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it themselves)
 
 # (A VENV that is a link is followed: Python does not.) Of packages only what is imported becomes
-# bytecode, a fifth of it, kept whatever PYTHONDONTWRITEBYTECODE says: programs start faster by it.
+# bytecode, a fifth of it.
 new_venv = $(call quoted,$(PYTHON)) -m venv "$$(realpath -m $(1))"
 INSTALL = $(RUN) -m pip install --quiet --no-compile
-KEPT = env -u PYTHONDONTWRITEBYTECODE $(RUN)
 
 # First what torch needs, so that torch and the other packages can go side by side: none of them
 # brings one that another brings. The loops of lib/native are compiled as soon as torch is there.
@@ -28,7 +27,6 @@ $(READY)-packages: requirements.txt $(READY)-first
 	touch $@
 
 $(READY): $(READY)-torch $(READY)-packages
-	$(KEPT) -c 'import google.protobuf, jinja2, joblib, pandas, polars, rich.table, scipy.sparse, torch._dynamo, wandb'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
@@ -55,12 +53,12 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/req
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
-# (Which tests go to one process, tests/conftest.py says. Bytecode of the tests is kept, too: each
-# process would compile them all. Beside them runs mypy, half a minute where it has no cache.)
+# (Which tests go to one process, tests/conftest.py says. Beside them runs mypy, half a minute where
+# it has no cache.)
 RUFF = $(RUN) -m ruff check . && $(RUN) -m ruff format --check .
 test: $(READY)-test $(READY)-native  ## lint and all tests, on all cores
 	$(RUFF)
-	$(RUN) -m mypy & mypy=$$!; $(KEPT) -m pytest -q -n $(JOBS) --no-loadscope-reorder; \
+	$(RUN) -m mypy & mypy=$$!; $(RUN) -m pytest -q -n $(JOBS) --no-loadscope-reorder; \
 		tested=$$?; wait $$mypy && exit $$tested
 
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy

@@ -181,8 +181,8 @@ class Stage:
         names = sorted(name for name in old | new if old.get(name) != new.get(name))
         return ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * bool(names[NAMED:])
 
-    def begin(self, data: str) -> Tracker:
-        """Begin the record, and return the W&B run; ``data`` is the cache's fingerprint."""
+    def begin(self, data: str) -> None:
+        """Begin the record; ``data`` is the cache's fingerprint."""
         run, settings, part = self.run, self.settings, part_of(self.name, self.fold)
         values = described(settings)
         experiment = settings.experiment or experiment_name(values, data)
@@ -202,16 +202,20 @@ class Stage:
             "fold": self.fold,
             "run": _run_id(part, settings, identity),
         }
+
+    def track(self) -> Tracker:
+        """Begin the W&B run of a stage that has begun, and return it."""
+        settings, values = self.settings, self.metadata["settings"]
         shown = {k: v for k, v in self.metadata.items() if k not in ("settings", "made_from")}
         of_fold = "" if self.fold is None else f" fold {self.fold}"
         self.tracker = Tracker(
             job_type=self.name,
-            group=f"{settings.results.partition('+')[0]}-{experiment}",
+            group=f"{settings.results.partition('+')[0]}-{self.metadata['experiment']}",
             name=f"{self.name} {settings.results}{of_fold}",
             identity=self.metadata["run"],
             config={**values, **shown},
-            folder=Path(run.outputs),
-            tags=_tags(settings, data, self.fold),
+            folder=Path(self.run.outputs),
+            tags=_tags(settings, self.metadata["data"], self.fold),
             bests=_bests(settings) if self.name == "train" else {},
             announces=self.name == "train" and self.fold == 0,
         )
@@ -261,14 +265,13 @@ class Stage:
         trace: TracebackType | None,
     ) -> None:
         with self.locks:
-            if self.tracker is None:
-                return
-            if kind is None:
-                if not self.recorded:
-                    self._write_record()
-                totals = {key: self.recorded[key] for key in ("seconds", "peak_memory_bytes")}
-                self.tracker.summarize(totals)
-            self.tracker.finish(kind is not None)
+            if self.metadata and kind is None and not self.recorded:
+                self._write_record()
+            if self.tracker is not None:
+                if kind is None:
+                    totals = {key: self.recorded[key] for key in ("seconds", "peak_memory_bytes")}
+                    self.tracker.summarize(totals)
+                self.tracker.finish(kind is not None)
 
     def _write_record(self, **more: Any) -> None:
         self.recorded = {**self.record(), **more}
@@ -285,7 +288,7 @@ def experiment_name(settings: Mapping[str, Any], data: str) -> str:
     """Return the name of an experiment that nobody has named: W&B groups runs by it.
 
     A short fingerprint of what the network was trained with and on, so that another learning rate
-    is another experiment. Stage 1's run is in the group of the first that its cache was made for.
+    is another experiment.
     """
     changing = {key: value for key, value in settings.items() if key not in SAME_RESULT}
     return fingerprint_value({"settings": changing, "data": data})[:NAME_DIGITS]

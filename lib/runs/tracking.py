@@ -32,7 +32,7 @@ class Tracker:
     """A W&B run.
 
     Args:
-        job_type: the stage: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
+        job_type: the stage: ``train`` or ``ensemble``.
         group: runs that belong together, ``<collection>-<experiment>``.
         name: the run's name within its group.
         identity: the run's id. Equal identities are one run, so that a resumed stage goes on with

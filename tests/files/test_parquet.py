@@ -101,21 +101,12 @@ def test_another_table(path, change, message):
         read_parquet(path, COLUMNS, "again")
 
 
-MANY = pl.zeros(2_000_000, dtype=pl.Int8, eager=True)
-BOMBS = {
-    "rows": (MANY, "2,000,000 rows of 16,000,"),
-    "list": (pl.Series([MANY]), "1 rows of 16,000,"),
-    "text": (pl.Series(["x" * 10_000_000]), "1 rows of 10,000,"),
-}
-
-
-@pytest.mark.parametrize("kind", BOMBS)
-def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path, monkeypatch, kind):
-    column, told = BOMBS[kind]
+def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "bomb.parquet"
-    write_parquet(pl.DataFrame({"x": column}), path)
+    write_parquet(pl.DataFrame({"x": pl.zeros(2_000_000, dtype=pl.Int8, eager=True)}), path)
     monkeypatch.setattr("lib.files.parquet.SMALL", 1 << 20)
-    monkeypatch.setattr(pl, "scan_parquet", None)
+    monkeypatch.setattr("lib.files.parquet._check_types", None)
+    told = "2,000,000 rows of 16,000,000 bytes"
     with pytest.raises(DataError, match=rf"bomb\.parquet: size: found {told}.*; again"):
         read_parquet(path, {}, "again")
 

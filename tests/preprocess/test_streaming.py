@@ -29,7 +29,7 @@ from tests.tpugraphs.builders import chain, layout_run, members, npy, rezip, tun
 DRIVER = """
 import json, re, sys
 from pathlib import Path
-import pandas, pyarrow.parquet  # imported late; they are no part of what streaming takes
+import pandas  # imported late; it is no part of what streaming takes
 from lib.preprocess.collection import RawFile, write_cache
 peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
 before = peak()

@@ -32,11 +32,12 @@ def stage_of(folder, name: str, *flags: str, collection: str = COLLECTION) -> St
 def begun(folder, name: str, *flags: str, **given: str) -> Stage:
     with stage_of(folder, name, *flags, **given) as stage:
         stage.begin(DATA)
+        stage.track()
     return stage
 
 
 def groups(folder, *flags: str) -> Iterator[str]:
-    for name in STAGES:
+    for name in ("train", "ensemble"):
         yield begun(folder, name, *flags).tracker.arguments["group"]
 
 
@@ -54,7 +55,7 @@ def test_runs_are_found_by_data_collection_model_and_fold(tmp_path):
 
 
 def test_the_best_of_a_curve_is_its_highest_of_tau_and_its_lowest_of_losses_and_errors(tmp_path):
-    assert begun(tmp_path, "infer").tracker.bests == {}
+    assert begun(tmp_path, "ensemble").tracker.bests == {}
     slow = {f"validation/top_{k}_slowdown": "min" for k in (1, 5, 10)}
     wanted = {"train/loss": "min", "validation/tau": "max", **slow}
     assert begun(tmp_path, "train").tracker.bests == wanted
