@@ -8,11 +8,14 @@ Attention without a mask needs no look for queries all of whose keys are masked.
 from __future__ import annotations
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
+LANES, FEW = 16, 4  # numbers of a vector; of so few vectors a part of one is no matter
+MASKED = -1e9  # a score, which softmax makes 0
 
 
 def rewrite(exported: ExportedProgram) -> None:
@@ -30,6 +33,8 @@ def rewrite(exported: ExportedProgram) -> None:
         node.replace_all_uses_with(result)
         exported.graph.erase_node(node)
         result._rename(node.name)  # by which a result of the network is known
+    for node in exported.graph.find_nodes(op="get_attr"):
+        exported.constants[node.target] = getattr(exported.graph_module, node.target)
     exported.graph.eliminate_dead_code()
     exported.graph_module.recompile()
 
@@ -69,18 +74,46 @@ def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
 
 
 def _attention(graph: Graph, node: Node) -> Node:
-    """Return attention in its parts (Vaswani et al. 2017, equation 1)."""
-    queries, keys, values = node.args[:3]
-    scale = node.kwargs.get("scale") or queries.meta["val"].shape[-1] ** -0.5
-    queries = graph.call_function(_aten.mul.Scalar, (queries, scale))
-    keys = graph.call_function(_aten.transpose.int, (keys, -2, -1))
-    scores = graph.call_function(_aten.matmul.default, (queries, keys))
-    shares = graph.call_function(_aten.softmax.int, (scores, -1))
-    return graph.call_function(_aten.matmul.default, (shares, values))
+    """Return attention in its parts (Vaswani et al. 2017, equation 1), a matrix for each head.
+
+    Tiles of MetaSchedule divide their loops, and 1,500 keys or 197 divide into no whole vectors.
+    So more are added, whose scores are far below all others, and whose values are 0.
+    """
+
+    def call(operator: OpOverload, *arguments: object) -> Node:
+        return graph.call_function(operator, arguments)
+
+    queries, keys, values = (_heads(graph, part) for part in node.args[:3])
+    width, count = (node.args[1].meta["val"].shape[k] for k in (-1, -2))
+    queries = call(_aten.mul.Scalar, queries, node.kwargs.get("scale") or width**-0.5)
+    keys = call(_aten.transpose.int, keys, -2, -1)
+    more = -count % LANES if count > FEW * LANES else 0
+    if more:
+        keys = call(_aten.constant_pad_nd.default, keys, [0, more])
+        values = call(_aten.constant_pad_nd.default, values, [0, 0, 0, more])
+    scores = call(_aten.bmm.default, queries, keys)
+    if more:
+        mask = torch.zeros(count + more)
+        mask[count:] = MASKED
+        name = f"mask_of_{node.name}"
+        graph.owning_module.register_buffer(name, mask)
+        scores = call(_aten.add.Tensor, scores, graph.get_attr(name))
+    shares = call(_aten.softmax.int, scores, -1)
+    result = call(_aten.bmm.default, shares, values)
+    return call(_aten.reshape.default, result, [*node.meta["val"].shape])
+
+
+def _heads(graph: Graph, part: Node) -> Node:
+    """Return queries, keys or values as a batch of matrices, one a head."""
+    shape = part.meta["val"].shape
+    return graph.call_function(_aten.reshape.default, (part, [-1, *shape[-2:]]))
 
 
 def _is_plain(node: Node) -> bool:
     """Return whether attention has no mask, and as many heads of keys as of queries."""
     masks = (*node.args[3:4], *node.args[5:6], node.kwargs.get("attn_mask"))
     flags = node.kwargs.get("is_causal"), node.kwargs.get("enable_gqa")
-    return not any(value is not None and value is not False for value in (*masks, *flags))
+    heads = {tuple(part.meta["val"].shape[:-2]) for part in node.args[:3]}
+    return len(heads) == 1 and not any(
+        value is not None and value is not False for value in (*masks, *flags)
+    )

@@ -22,6 +22,7 @@ from tvm import s_tir, te, tirx
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import Walked, disagreement, features
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plan import bundled, eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
@@ -137,6 +138,32 @@ def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
     seen = {p.hash for p in one}
     more = compiler.Sampler(task, 5).distinct(6, seen)
     assert not {p.hash for p in more} & {p.hash for p in one} and len(seen) == 12
+
+
+def test_a_softmax_and_a_normalization_stay_with_a_row():
+    networks = {
+        "softmax": (nn.Softmax(-1), torch.randn(3, 5, 48)),
+        "norm": (nn.LayerNorm(32), torch.randn(3, 5, 32)),
+        "part of a vector": (nn.Softmax(-1), torch.randn(3, 5, 40)),
+        "product": (nn.Linear(32, 32), torch.randn(3, 32)),
+    }
+    found = {}
+    for name, (module, *inputs) in networks.items():
+        network = imported(Network(name, lambda m=module, i=inputs: (m, tuple(i))))
+        (task,) = (f for g, f in network.module.functions.items() if g.name_hint != "main")
+        task = tvm.IRModule({"main": task.with_attr("global_symbol", "main")})
+        plain, _, *rows = compiler.unscheduled(task)
+        found[name] = bool(rows)
+        for schedule in rows:
+            results = []
+            for module in (plain.mod, schedule.mod):
+                arguments = [*map(tvm.runtime.tensor, (*network.values, network.expected[0] * 0))]
+                tvm.compile(module, compiler.target_of("sse2"))["main"](*arguments)
+                results.append(arguments[-1].numpy())
+            assert np.allclose(*results, atol=1e-6) and results[0].any()
+            rebuilt = compiler.rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
+            assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(schedule.mod)
+    assert found == {"softmax": True, "norm": True, "part of a vector": False, "product": False}
 
 
 def test_arguments_are_the_same_everywhere_and_packed():

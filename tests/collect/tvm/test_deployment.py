@@ -39,12 +39,13 @@ def normed(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers, trained(nn.BatchNorm2d(6)), nn.ReLU())
 
 
-def heads() -> torch.Tensor:
-    return torch.randn(2, 3, 5, 8)
+def heads(count: int = 5) -> torch.Tensor:
+    return torch.randn(2, 3, count, 8)
 
 
-def attention(**how):
-    return Does(lambda x: functional.scaled_dot_product_attention(x, x, x, **how)), (heads(),)
+def attention(count: int = 5, **how):
+    network = Does(lambda x: functional.scaled_dot_product_attention(x, x, x, **how))
+    return network, (heads(count),)
 
 
 MORE = {
@@ -77,6 +78,7 @@ MORE = {
         image(),
     ),
     "attention without a mask": attention,
+    "attention to keys that fill no whole vectors": lambda: attention(77),
     "causal attention": lambda: attention(is_causal=True, scale=0.3),
     "attention of which a row is masked": lambda: attention(
         attn_mask=torch.ones(5, 5, dtype=torch.bool).tril(-1)
