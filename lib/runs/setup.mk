@@ -53,13 +53,11 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/req
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
-# (Which tests go to one process, tests/conftest.py says. Beside them runs mypy, half a minute where
-# it has no cache.)
+# (Which tests go to one process, tests/conftest.py says.)
 RUFF = $(RUN) -m ruff check . && $(RUN) -m ruff format --check .
-test: $(READY)-test $(READY)-native  ## lint and all tests, on all cores
+test: $(READY)-test $(READY)-native  ## ruff and all tests, on all cores
 	$(RUFF)
-	$(RUN) -m mypy & mypy=$$!; $(RUN) -m pytest -q -n $(JOBS) --no-loadscope-reorder; \
-		tested=$$?; wait $$mypy && exit $$tested
+	$(RUN) -m pytest -q -n $(JOBS) --no-loadscope-reorder
 
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUFF)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -155,7 +156,7 @@ def test_a_row_of_history_is_a_point_by_epoch():
     }
 
 
-def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
+def run_program(folder, program: str, *words: str, **variables: str) -> subprocess.CompletedProcess:
     """Run Python in ``folder`` with ``track``, a tracker in outputs/ below it, and ``Path``."""
     head = (
         "import sys\nfrom pathlib import Path\n"
@@ -164,7 +165,7 @@ def run_program(folder, program: str, **variables: str) -> subprocess.CompletedP
         "given = ('train', 'c-e1', 'fold 0', 'c-train-0-abc', {'epochs': 3}, folder / 'outputs')\n"
     )
     return subprocess.run(
-        [sys.executable, "-c", head + program],
+        [sys.executable, "-c", head + program, *words],
         cwd=folder,
         env=environment() | {"HOME": str(folder)} | variables,
         capture_output=True,
@@ -185,33 +186,34 @@ def test_disabled_imports_no_wandb(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("variables", "netrc", "mode"),
-    [
-        ({}, False, "offline"),
-        ({"WANDB_API_KEY": "x" * 40}, False, "online"),
-        ({"WANDB_API_KEY": "x" * 40, "WANDB_MODE": "offline"}, False, "offline"),
-        ({}, True, "online"),
-    ],
-)
-def test_online_only_with_a_key(tmp_path, variables, netrc, mode):
-    if netrc:
-        path = tmp_path / ".netrc"
-        path.write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
-        path.chmod(0o600)
-    program = "from lib.runs.tracking import mode_of_runs\nprint(mode_of_runs()[0])"
-    given = {"WANDB_MODE": "", "NETRC": str(tmp_path / ".netrc"), **variables}
-    done = run_program(tmp_path, program, **given)
-    assert (done.stdout, done.returncode) == (f"{mode}\n", 0), done.stderr
+MODES = """
+import json, os
+import wandb
+for variables in json.loads(sys.argv[1]):
+    if not os.fork():
+        from lib.runs.tracking import mode_of_runs
+        os.environ.update(variables)
+        print(*mode_of_runs(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
 
 
-@pytest.mark.parametrize("mode", ["offline", "disabled"])
-def test_the_settings_file_of_wandb_wins_over_a_key(tmp_path, mode):
-    (tmp_path / "settings").write_text(f"[default]\nmode = {mode}\n")
-    program = "from lib.runs.tracking import mode_of_runs\nprint(*mode_of_runs())"
-    given = {"WANDB_MODE": "", "WANDB_API_KEY": "x" * 40, "WANDB_CONFIG_DIR": str(tmp_path)}
-    done = run_program(tmp_path, program, **given)
-    assert done.stdout == f"{mode} as W&B's settings say\n", done.stderr
+def test_online_only_with_a_key_and_as_the_settings_of_wandb_say(tmp_path):
+    netrc = tmp_path / ".netrc"
+    netrc.write_text(f"machine api.wandb.ai login user password {'x' * 40}\n")
+    netrc.chmod(0o600)
+    key, cases = {"WANDB_API_KEY": "x" * 40}, {}
+    for mode in ("offline", "disabled"):
+        (tmp_path / mode).mkdir()
+        (tmp_path / mode / "settings").write_text(f"[default]\nmode = {mode}\n")
+        cases[f"{mode} as W&B's settings say"] = {**key, "WANDB_CONFIG_DIR": str(tmp_path / mode)}
+    none = "offline no key for https://api.wandb.ai (`wandb login` saves one)"
+    given = [{}, key, {"NETRC": str(netrc)}, {**key, "WANDB_MODE": "offline"}, *cases.values()]
+    wanted = [none, *["online W&B has a key"] * 2, "offline as W&B's settings say", *cases]
+    usual = {"WANDB_MODE": "", "NETRC": "none", "WANDB_BASE_URL": "https://api.wandb.ai"}
+    done = run_program(tmp_path, MODES, json.dumps(given), **usual)
+    assert done.stdout.splitlines() == wanted, done.stderr
 
 
 WHOLE_RUN = (
