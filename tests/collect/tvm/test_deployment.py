@@ -109,6 +109,14 @@ def test_steps_of_a_recurrent_network_are_calls_of_the_same_tasks(kind):
     assert len({*packed_once}) < len(packed_once)  # steps share their weights
 
 
+def test_a_product_and_numbers_that_are_computed_from_nothing_are_a_task_with_schedules():
+    biased = Does(lambda x: x @ x + functional.pad(torch.zeros(5), (0, 3), value=-1.0))
+    network = imported(Network("mine", lambda: (biased, (torch.randn(8, 8),))))
+    (task,) = (f for name, f in network.module.functions.items() if name.name_hint != "main")
+    task = tvm.IRModule({"main": task.with_attr("global_symbol", "main")})
+    assert Sampler(task, 0).draw(1)
+
+
 def test_copies_join_what_reads_them_or_are_none():
     def heads(first: nn.Module, x: torch.Tensor) -> torch.Tensor:
         """Attention of two heads, and a convolution's result read by places."""
