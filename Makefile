@@ -29,10 +29,7 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(
 $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 	$(if $(findstring $$,$(value $(v))),$(error $(v): must have no dollar sign))\
 	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
-# Bytecode is kept in VENV, once that is there: programs start seconds faster by it.
-BYTECODE := $(if $(filter /%,$(VENV)),,$(CURDIR)/)$(VENV)/bytecode
-ASK := $(call quoted,$(PYTHON)) -SE -X pycache_prefix=$(call quoted,$(BYTECODE)) \
-	$(if $(wildcard $(subst $() ,\ ,$(VENV)/.ready)),,-B) -m lib.runs
+ASK := $(call quoted,$(PYTHON)) -SEB -m lib.runs
 SAID := $(shell $(ASK).variables check '$(MAKECMDGOALS)' '$(GIVEN)' $(QUOTED) $(HANDED_ON) \
 	$(foreach v,$(PLAIN),$(if $(filter undefined,$(origin $(v))),$(v),$(call quoted,$(v)=$(value $(v))))))
 $(if $(filter cores=%,$(SAID)),,$(error $(or $(SAID),PYTHON=$(PYTHON): does not run)))
@@ -52,8 +49,8 @@ $(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(findstring --jobserver,$(sh
 
 # (It would hide lib/ from programs.)
 unexport PYTHONSAFEPATH
+# Bytecode is kept, whatever is said elsewhere: programs start seconds faster by it.
 unexport PYTHONDONTWRITEBYTECODE
-export PYTHONPYCACHEPREFIX := $(BYTECODE)
 
 # Flags: only what was given on the command line; everything else is the collection's own setting.
 flag = $(if $($(1)),--$(2) $($(1)))
