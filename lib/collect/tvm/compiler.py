@@ -96,9 +96,13 @@ class Scheduled:
     module: IRModule
 
 
-def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
+def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.PostOrderApply:
     """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
+    schedule = tvm.s_tir.Schedule(task)
+    steps = map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
+    if not all(step.reads for step in steps):
+        reuse = None  # it would place a product's reader before numbers made from nothing
     rules = [
         *_inlining(),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
@@ -193,7 +197,7 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
     return meta_schedule.TuneContext(
         mod=task,
         target=SCHEDULE_TARGET,
-        space_generator=space_of(packs),
+        space_generator=space_of(task, packs),
         search_strategy=strategy,
         num_threads=1,
         rand_state=1 + seed % (2**31 - 2),

@@ -145,7 +145,6 @@ def fused(module: IRModule) -> IRModule:
                 *operator_passes(),
                 passes.LiftTransformParams(),
                 passes.LegalizeOps(),
-                passes.FoldConstant(),  # MetaSchedule has no place for steps that read nothing
                 passes.AnnotateTIROpPattern(),
                 passes.FuseOps(),
                 passes.FuseTIR(),

@@ -33,6 +33,8 @@ def rewrite(exported: ExportedProgram) -> None:
         node.replace_all_uses_with(result)
         exported.graph.erase_node(node)
         result._rename(node.name)  # by which a result of the network is known
+    for node in exported.graph.find_nodes(op="get_attr"):
+        exported.constants[node.target] = getattr(exported.graph_module, node.target)
     exported.graph.eliminate_dead_code()
     exported.graph_module.recompile()
 
@@ -91,9 +93,11 @@ def _attention(graph: Graph, node: Node) -> Node:
         values = call(_aten.constant_pad_nd.default, values, [0, 0, 0, more])
     scores = call(_aten.bmm.default, queries, keys)
     if more:
-        mask = call(_aten.zeros.default, [count])
-        mask = call(_aten.constant_pad_nd.default, mask, [0, more], MASKED)
-        scores = call(_aten.add.Tensor, scores, mask)
+        mask = torch.zeros(count + more)
+        mask[count:] = MASKED
+        name = f"mask_of_{node.name}"
+        graph.owning_module.register_buffer(name, mask)
+        scores = call(_aten.add.Tensor, scores, graph.get_attr(name))
     shares = call(_aten.softmax.int, scores, -1)
     result = call(_aten.bmm.default, shares, values)
     return call(_aten.reshape.default, result, [*node.meta["val"].shape])
