@@ -14,6 +14,7 @@ CPUINFO = Path("/proc/cpuinfo")
 INSTRUCTIONS = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
 # What LLVM calls a processor that has one of them, whoever has made it.
 MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
+LANES = 16  # numbers of the widest vector
 
 
 def processor() -> str:

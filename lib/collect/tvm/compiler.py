@@ -26,12 +26,11 @@ from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
-from lib.files.processor import MCPU  # noqa: E402
+from lib.files.processor import LANES, MCPU  # noqa: E402
 
 OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 64
-LANES = 16  # of AVX-512
 UNROLL_STEPS = (0, 16, 64, 512)
 # Of a round of the evolutionary search: the same number of programs finds faster ones in more
 # generations of fewer.
@@ -157,7 +156,7 @@ def by_rows(schedule: tvm.s_tir.Schedule) -> list[tvm.s_tir.Schedule]:
     MetaSchedule places each step by itself, and most of them go through memory.
 
     Returns:
-        The schedule; nothing if the task is another one, or rows have parts of a vector.
+        The schedule; nothing if the task is another one, or rows have parts of a vector, or one.
 
     Raises:
         RuntimeError: of TVM, if the steps cannot be placed like that.
@@ -168,7 +167,7 @@ def by_rows(schedule: tvm.s_tir.Schedule) -> list[tvm.s_tir.Schedule]:
     lengths = [step.iters[-1].dom for step in steps if len(step.iters) > outer]
     if not outer or not steps[-1].is_injective() or outer == len(steps[-1].iters):
         return []
-    if any(not isinstance(length, int) or length % LANES for length in lengths):
+    if any(not isinstance(n, int) or n % LANES or n == LANES for n in lengths):
         return []
     partial = []
     for step in sums:  # as many sums as a vector has numbers, then the sum of those

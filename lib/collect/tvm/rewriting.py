@@ -12,9 +12,11 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
+from lib.files.processor import LANES
+
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
-LANES, FEW = 16, 4  # numbers of a vector; of so few vectors a part of one is no matter
+FEW = 4  # vectors, of which a part of one is no matter
 MASKED = -1e9  # a score, which softmax makes 0
 
 

@@ -112,8 +112,7 @@ def test_steps_of_a_recurrent_network_are_calls_of_the_same_tasks(kind):
 def test_a_product_and_numbers_that_are_computed_from_nothing_are_a_task_with_schedules():
     biased = Does(lambda x: x @ x + functional.pad(torch.zeros(5), (0, 3), value=-1.0))
     network = imported(Network("mine", lambda: (biased, (torch.randn(8, 8),))))
-    (task,) = (f for name, f in network.module.functions.items() if name.name_hint != "main")
-    task = tvm.IRModule({"main": task.with_attr("global_symbol", "main")})
+    (task,) = graph_of(network).tasks
     assert Sampler(task, 0).draw(1)
 
 
