@@ -61,10 +61,10 @@ def check_told(done: subprocess.CompletedProcess, outputs: Path, reason: str) ->
 
 @pytest.mark.parametrize(
     ("size", "flags"),
-    [(1, ["--jobs", 2]), (2_000, ["--jobs", 1])],
+    [(1, ["--jobs", 2]), (2_000, ["--jobs", 1]), (100_000, ["--jobs", 2])],
 )
 def test_a_disk_that_is_full_drops_no_graph(root, tmp_path, size, flags):
-    """A limit on the size of files: for joblib's own (1 B), and for those of the cache."""
+    """A limit on the size of files: for joblib's own (1 B), a worker's and for the joined ones."""
     flags = [*flags, "--keep-going"]
     limit = resource.RLIMIT_FSIZE, size
     done = stage(root, tmp_path, *flags, limit=limit, anew=size == 1)  # when joblib is imported

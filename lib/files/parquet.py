@@ -74,10 +74,10 @@ def read_parquet(
         check_regular(path)
     except DataError as error:
         raise DataError(path, "file", error.actual, f"a table; {advice}") from None
-    _check_size(path, advice)
     try:
         with _silent():
             frame = pl.scan_parquet(path)
+            _check_size(path, frame, advice)
             _check_types(path, frame.collect_schema(), columns, advice)
             frame = frame if where is None else frame.filter(where)
             table = (frame if all_columns else frame.select(list(columns))).collect()
@@ -98,18 +98,13 @@ def _check_types(path: Path, schema: pl.Schema, columns: Mapping[str, str], advi
             raise DataError(path, name, schema[name], f"{kind}s; {advice}")
 
 
-def _check_size(path: Path, advice: str) -> None:
+def _check_size(path: Path, frame: pl.LazyFrame, advice: str) -> None:
     """Raise a DataError if the table would take far more memory than its file has bytes.
 
     The footer says how many rows there are. (No more are read than it says.)
     """
-    try:
-        with _silent():
-            table, size = pl.scan_parquet(path), path.stat().st_size
-            rows = table.select(pl.len()).collect().item()
-            taken = rows * len(table.collect_schema()) * CELL_BYTES
-    except UNREADABLE as error:
-        raise _unreadable(path, error, advice) from None
+    rows, size = frame.select(pl.len()).collect().item(), path.stat().st_size
+    taken = rows * len(frame.collect_schema()) * CELL_BYTES
     if taken > max(SMALL, MOST_TIMES * size):
         sizes = f"{rows:,} rows of {taken:,} bytes in a file of {size:,}"
         raise DataError(path, "size", sizes, f"at most {MOST_TIMES} times the file's; {advice}")

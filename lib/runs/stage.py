@@ -183,11 +183,10 @@ class Stage:
 
     def begin(self, data: str) -> None:
         """Begin the record; ``data`` is the cache's fingerprint."""
-        run, settings, part = self.run, self.settings, part_of(self.name, self.fold)
+        run, settings = self.run, self.settings
         values = described(settings)
         experiment = settings.experiment or experiment_name(values, data)
         made_from = run.made_from(self.name, self.fold)
-        identity = fingerprint_value(made_from)
         self.metadata |= {
             "stage": self.name,
             "experiment": experiment,
@@ -197,15 +196,16 @@ class Stage:
             "commit": commit(),
             "versions": versions(),
             "machine": machine(),
-            "identity": identity,
+            "identity": fingerprint_value(made_from),
             "made_from": made_from,
             "fold": self.fold,
-            "run": _run_id(part, settings, identity),
         }
 
     def track(self) -> Tracker:
         """Begin the W&B run of a stage that has begun, and return it."""
         settings, values = self.settings, self.metadata["settings"]
+        part, identity = part_of(self.name, self.fold), self.metadata["identity"]
+        self.metadata["run"] = _run_id(part, settings, identity)
         shown = {k: v for k, v in self.metadata.items() if k not in ("settings", "made_from")}
         of_fold = "" if self.fold is None else f" fold {self.fold}"
         self.tracker = Tracker(
