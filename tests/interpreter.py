@@ -3,7 +3,8 @@
 Most of what a stage takes on small data is the import of its packages, some seconds of it. The
 folder that :func:`quick` returns can stand for a virtual environment: its ``bin/python`` runs
 scripts and modules with arguments, folder, environment, limits of files, input and output of its
-caller, in a process of its own, and ends as the program does. All else is as in a Python that
+caller, in a process of its own, and ends as the program does. In a copy of the
+repository, ``lib/`` is imported from there. All else is as in a Python that
 starts anew.
 """
 
@@ -58,13 +59,13 @@ PROGRAMS = (
 
 
 @cache
-def quick(repository: Path = REPOSITORY) -> Path:
-    """The folder of a server for a tree, which has begun to listen.
+def quick() -> Path:
+    """The folder of the server, which has begun to listen.
 
-    It is started by the first call, unless a process above has started one for the repository.
+    It is started by the first call, unless a process above has started one.
     """
-    started = os.environ.get(STARTED) if repository == REPOSITORY else None
-    folder = Path(started) if started else start(repository)
+    started = os.environ.get(STARTED)
+    folder = Path(started) if started else start()
     for _ in range(6_000):
         if (folder / "socket").exists():
             return folder
@@ -74,7 +75,7 @@ def quick(repository: Path = REPOSITORY) -> Path:
     raise RuntimeError("the Python that starts at once does not start; it says why above")
 
 
-def start(repository: Path = REPOSITORY) -> Path:
+def start() -> Path:
     """Start a server, which ends with this process; return its folder without waiting for it."""
     folder = Path(tempfile.mkdtemp(prefix="tgraph-python-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -84,7 +85,7 @@ def start(repository: Path = REPOSITORY) -> Path:
     client.chmod(0o755)
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.interpreter", address],
-        cwd=repository,
+        cwd=REPOSITORY,
         # Threads that wait leave the cores; sets have the order that cases of tests.attack want.
         env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"},
         stdin=subprocess.DEVNULL,
@@ -129,6 +130,7 @@ def import_all() -> None:
 
     import matplotlib.backends.backend_svg
     import matplotlib.figure  # noqa: F401
+    import pandas  # noqa: F401
     import rich.live
     import rich.table  # noqa: F401
     import scipy.stats  # noqa: F401
@@ -179,8 +181,6 @@ def become(asked: dict, streams: list[int]) -> None:
     """Be the program that was asked for."""
     import runpy
 
-    from lib import begin_program
-
     for stream, target in zip(streams, STREAMS, strict=True):
         os.dup2(stream, target)
         os.close(stream)
@@ -189,11 +189,17 @@ def become(asked: dict, streams: list[int]) -> None:
     os.environ.update(asked["environment"])
     for limit, *most in asked["limits"]:
         resource.setrlimit(limit, most)
+    if Path(asked["folder"]) != REPOSITORY and Path("lib").is_dir():
+        sys.path[0] = asked["folder"]
+        for name in [one for one in sys.modules if one.partition(".")[0] == "lib"]:
+            del sys.modules[name]
     first, *rest = asked["arguments"]
     code = 0
     try:
         if first == "-m":
-            sys.argv, sys.path[0] = rest, asked["folder"]
+            from lib import begin_program
+
+            sys.argv = rest
             begin_program()
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:

@@ -7,12 +7,12 @@ to the same bits as torch alone on the CPU. An operator that gets tensors of two
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import (
     _DummyBackendModule,
     _setup_privateuseone_for_python_backend,
@@ -90,7 +90,8 @@ class OtherDevice(TorchDispatchMode):
                 found = op.decompose(*args, **kwargs)
             if found is not NotImplemented:
                 return found
-        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        tensors: list[Tensor] = []
+        _changed((args, kwargs), Tensor, tensors.append)
         others = {id(x.held): x for x in tensors if isinstance(x, OtherTensor)}
         if others and op not in COPIES:
             single = torch.Tag.pointwise in op.tags  # which takes single numbers from the CPU
@@ -106,12 +107,23 @@ class OtherDevice(TorchDispatchMode):
         masks = op is aten.index.Tensor and any(x.dtype == torch.bool for x in tensors[1:])
         if others and (waits or masks or (op in COPIES and not goes_there)):
             self.waits.append(str(op))
-        plain_args, plain_kwargs = tree_map_only(OtherTensor, lambda x: x.held, (args, kwargs))
+        plain_args, plain_kwargs = _changed((args, kwargs), OtherTensor, lambda x: x.held)
         with torch.inference_mode(False), torch.no_grad():
             found = op(*plain_args, **plain_kwargs)
             if not goes_there or op is aten._local_scalar_dense.default:
                 return found
-            return tree_map_only(Tensor, lambda x: _there(x, others), found)
+            return _changed(found, Tensor, lambda x: _there(x, others))
+
+
+def _changed(found: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """Change what is of a kind in lists and dicts; torch's pytree takes five times as long."""
+    if isinstance(found, kind):
+        return change(found)
+    if isinstance(found, list | tuple):
+        return type(found)([_changed(each, kind, change) for each in found])
+    if isinstance(found, dict):
+        return {name: _changed(each, kind, change) for name, each in found.items()}
+    return found
 
 
 def _there(held: Tensor, others: dict[int, OtherTensor]) -> OtherTensor:

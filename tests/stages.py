@@ -36,7 +36,7 @@ LONGEST = 900  # seconds that a command may take: it hangs, it is not slow
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
     *("--model", "tgraph", "--folds-total", "2", "--channels", "32", "--score-training"),
-    *("--inference-configurations", "8"),
+    *("--inference-configurations", "8", "--permutations", "2"),
 )
 # The same for make, whose files go by the model.
 TINY_VARIABLES = {"MODEL": TINY_FLAGS[1], "ARGS": " ".join(TINY_FLAGS[2:])}

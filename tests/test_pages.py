@@ -78,8 +78,6 @@ def tree(tmp_path_factory) -> Path:
         "Makefile",
         "requirements.txt",
         "tests/requirements.txt",
-        "tests/__init__.py",
-        "tests/interpreter.py",
     ):
         (tree / path).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / path, tree / path)
@@ -104,7 +102,7 @@ def typed(line: str, tree: Path, *more: str) -> str:
         tiny = {"ARGS": TINY[model], **SMALL} if trains else {}
         if "MODEL" in given:
             tiny.pop("ALSO", None)  # these learn from one collection
-        words = make_command(*more, words[1], venv=quick(tree), **{**tiny, **given})
+        words = make_command(*more, words[1], venv=quick(), **{**tiny, **given})
     done = subprocess.run(
         words,
         cwd=tree,
@@ -147,7 +145,7 @@ def test_a_model_is_added(tree):
 
 
 def test_the_models_own_values_are_used(tree):
-    line = [quick(tree) / "bin" / "python", "02_train.py", "--collection", "layout-xla-random"]
+    line = [quick() / "bin" / "python", "02_train.py", "--collection", "layout-xla-random"]
     line += ["--model", "linear", "--show"]
     shown = subprocess.run(line, cwd=tree, env=environment(), capture_output=True, text=True)
     rows = [row.split() for row in shown.stdout.splitlines()]
@@ -166,7 +164,7 @@ def test_the_commands_that_the_readme_begins_with(tree):
     assert "ensemble: layout-xla-default: folds " in typed(trained, tree)
     assert "-m pytest " in typed(tested, tree, "-n")
     read = python_of(PYTHON)[1]  # what has been written
-    line = [quick(tree) / "bin" / "python", "-c", read]
+    line = [quick() / "bin" / "python", "-c", read]
     done = subprocess.run(line, cwd=tree, env=environment() | {"PYTHONPATH": str(tree)})
     assert done.returncode == 0
 

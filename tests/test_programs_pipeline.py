@@ -33,7 +33,7 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("programs")
     write_root(root / "data", tasks=15, programs=16)
     given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
-    given |= {"FOLDS": 2, "EPOCHS": 2, "ARGS": PLUS}
+    given |= {"FOLDS": 2, "EPOCHS": 2, "JOBS": 1, "ARGS": PLUS}
 
     def again(**changes: object) -> str:
         return make("all", **{**given, **changes})
@@ -185,8 +185,6 @@ def test_a_search_ends_with_its_budget_and_says_what_it_found(run, search, model
 
 
 def test_a_search_that_was_killed_goes_on(run, search):
-    whole = search("net", **{"--budget": 12, "--seed": 5})
-    assert whole.returncode == 0, whole.stderr
     lines = []
     for _ in range(3):
         lines.append(search("dying", **{"--budget": 12, "--seed": 5}))

@@ -22,7 +22,6 @@ ALLOWED = 7 * 10**8  # bytes
     ("key", "shape", "code"),
     [
         ("edge_index", (2**25, 2), 2),
-        ("node_config_feat", (8, 2**20, 18), 2),
         ("node_config_feat", (2**20, 3, 18), 0),
     ],
 )

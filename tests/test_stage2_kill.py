@@ -25,7 +25,7 @@ WIDTHS = ("--channels", 16, "--heads", 2)
 DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--pretraining", 20)
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
 MODELS = {
-    "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
+    "tgraph-plus": (COLLECTION, DROPOUT, (5,)),
     "gst": (
         f"{COLLECTION}@gst",
         (*WIDTHS, "--segment-nodes", 8, "--segment-dropout", 0.5),
