@@ -17,7 +17,7 @@ from tests import killing
 from tests.builders import COLLECTION
 from tests.synthetic import write_collection
 
-KILLS = 6
+KILLS = 5
 
 
 def run(root: Path, outputs: Path, jobs: int, change: int = -1) -> int | None:

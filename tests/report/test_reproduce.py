@@ -96,7 +96,6 @@ def test_one_that_was_ended_goes_on_to_the_same_table(tiny):
     assert "* epochs 1, not 750\n" in table and "layout-xla-random" not in table
     assert tiny("ended", ends=True)[0] != 0
     assert tiny("ended") == (0, table, 2)
-    assert tiny("ended") == (0, table, 0)
 
 
 def test_a_run_that_fails_is_a_line_and_the_others_run(tmp_path):
