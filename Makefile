@@ -62,15 +62,21 @@ FLAGS = $(PLACE) $(call flag,SEED,seed) $(ARGS)
 # Of all stages alike, for one compares what it reads with what it would have been made from.
 TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
-ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
+ALL_FLAGS = $(STAGE_FLAGS) $(call flag,FOLDS,folds) $(if $(KEEP_GOING),--keep-going)
 
 # Where results are, the settings say. (Latencies are of programs, whatever else is the default.)
 ifneq (,$(filter latency calibrate search,$(MAKECMDGOALS)))
 override COLLECTION := $(or $(filter programs-%,$(COLLECTION)),programs-cpu)
 endif
-PLAN := $(shell $(ASK).make paths $(PLACE) $(call flag,ALSO,also) 2>&1)
+# What stages would make anew is out of date, and what follows from it when it has become another.
+# (Under `make -n`, which must change nothing, nothing is kept for the next make.)
+DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
+MAKES := $(filter all preprocess cached train infer ensemble weights tune $(OUTPUTS)/%,$(MAKECMDGOALS))
+PLAN := $(shell $(ASK).make $(if $(MAKES),due $(TO) $(ALL_FLAGS) $(if $(DRY),,--keep),\
+	paths $(PLACE) $(call flag,ALSO,also)) 2>&1)
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 $(if $(filter results=%,$(firstword $(PLAN))),,$(error $(PLAN)))
+$(patsubst due=%,%,$(filter due=%,$(PLAN))): again
 FOLD_COUNT := $(or $(value FOLDS),$(call planned,folds))
 OUT := $(OUTPUTS)/$(call planned,results)
 MANIFEST := $(OUTPUTS)/$(call planned,cache)/manifest.json
@@ -78,16 +84,6 @@ FOLD_NUMBERS := $(shell seq 0 $$(($(FOLD_COUNT) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
 SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
-
-# What stages would make anew is out of date, and what follows from it when it has become another.
-# (Under `make -n`, which must change nothing, nothing is kept for the next make.)
-DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble weights tune $(OUTPUTS)/%,$(MAKECMDGOALS)))
-FOUND := $(shell $(ASK).make due $(TO) $(ALL_FLAGS) $(if $(DRY),,--keep) 2>&1)
-$(if $(filter due:,$(firstword $(FOUND))),,$(error $(FOUND)))
-DUE := $(wordlist 2,$(words $(FOUND)),$(FOUND))
-$(DUE): again
-endif
 
 # The stamp of the environment; with `-native` and so on at its end, those of what comes on top.
 # Networks wait for torch-scatter only where it adds up for them (lib/models/common/scatter.py).

@@ -5,7 +5,10 @@ Only the standard library is needed, for there may be no environment yet::
     python3 -SEB -m lib.runs.make paths --collection layout-xla-default
     python3 -SEB -m lib.runs.make due --collection layout-xla-default --folds 5
 
-Each prints words that Make can take apart, or a line about a wrong value.
+Each prints words that Make can take apart, or a line about a wrong value: the folders of results
+and cache below the outputs, the usual number of folds, ``table``, the file that stage 4 writes
+besides metrics and report, ``scatter``, where torch-scatter adds up, and ``others``, the caches of
+other collections.
 """
 
 import argparse
@@ -25,30 +28,32 @@ TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the 
 
 
 def paths(*arguments: str) -> None:
-    """Print the folders of results and cache below the outputs, and the usual number of folds.
-
-    ``table`` is the file that stage 4 writes besides metrics and report, ``scatter`` where
-    torch-scatter adds up, and ``others`` the caches of other collections.
-    """
-    found = settings.resolve(settings.parser("").parse_args(arguments)).settings
-    folds = min(TRAINED, found.folds_total)
-    print(f"results={found.results} cache={found.cache} folds={folds} table={found.table}")
-    print(f"scatter={found.scatter}")
-    print(f"others={':'.join(map(str, found.others.values()))}")
+    """Print them."""
+    print(*folders(settings.resolve(settings.parser("").parse_args(arguments)).settings))
 
 
 def due(*arguments: str) -> None:
-    """Print the files that Make has to see as out of date."""
+    """Print them, and the files that Make has to see as out of date."""
     parser = all_flags(__doc__)
     parser.add_argument("--keep", action="store_true", help="write down what was parsed, for later")
     args = parser.parse_args(arguments)
     run = run_of(args)
+    if args.folds is None:
+        run = dataclasses.replace(run, folds=min(TRAINED, run.settings.folds_total))
     if args.keep and run.root is None and not run.files("preprocess")[0].exists():
         root_of(run.settings.collection, args.data)  # it says how to get raw data
-    words = list(due_files(run))
+    words = [f"due={path}" for path in due_files(run)]
     if args.keep:
         code.keep()
-    print("due:", *words)
+    print(*folders(run.settings), *words)
+
+
+def folders(found: settings.Settings) -> list[str]:
+    """Return the words that every answer has."""
+    words = {"results": found.results, "cache": found.cache}
+    words |= {"folds": min(TRAINED, found.folds_total), "table": found.table}
+    words |= {"scatter": found.scatter, "others": ":".join(map(str, found.others.values()))}
+    return [f"{name}={value}" for name, value in words.items()]
 
 
 def all_flags(description: str | None) -> argparse.ArgumentParser:

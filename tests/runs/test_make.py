@@ -26,10 +26,10 @@ def test_no_library_is_needed():
 
 
 def test_other_collections_are_learned_from_where_somebody_says_so():
-    assert answer(LAYOUT)[0].endswith("\nothers=\n")
+    assert answer(LAYOUT)[0].endswith(" others=\n")
     names = ["layout-xla-random", "layout-nlp-random", "layout-nlp-default"]
     every = ":".join(f"{name}/cache" for name in names)
-    assert answer(LAYOUT, "--also", "all")[0].endswith(f"\nothers={every}\n")
+    assert answer(LAYOUT, "--also", "all")[0].endswith(f" others={every}\n")
 
 
 @pytest.mark.parametrize(
