@@ -23,8 +23,9 @@ from lib.files.artifacts import atomic_file, write_json
 
 LIBRARY, METADATA, SCRIPT = "network.so", "network.json", "run.py"
 LINES = """\
-import os, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
-network = tvm.relax.VirtualMachine(tvm.runtime.load_module("{library}"), tvm.cpu())["main"]
+import os, pathlib, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
+library = tvm.runtime.load_module(str(pathlib.Path(__file__).with_name("{library}")))
+network = tvm.relax.VirtualMachine(library, tvm.cpu())["main"]
 inputs = [{inputs}]  # made once
 for array in map(numpy.from_dlpack, inputs):  # the same memory, which the network reads
     array[...] = 0
