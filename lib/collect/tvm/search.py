@@ -36,6 +36,7 @@ from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
+from lib.collect.tvm.tiles import lanes_of, tilings
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
@@ -88,7 +89,7 @@ class Search:
         metadata = {"operators": name, "unscheduled": float(fastest)}
         talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
         if left:
-            self.rounds(module, talk, left, checks[0], values)
+            self.rounds(module, talk, left, checks[0], values, not searched)
             if fastest < np.nanmin(self.database.measured(module), initial=np.inf):
                 self.database.add(module, plain[np.nanargmin(seconds)], float(fastest))
         if self.cache:
@@ -122,10 +123,21 @@ class Search:
         left: int,
         expected: np.ndarray,
         values: Sequence[np.ndarray],
+        begins: bool,
     ) -> None:
-        """Measure so many more; what programs compute must have this fingerprint."""
-        done = len(self.database.measured(module))
+        """Measure so many more; what programs compute must have this fingerprint.
+
+        A search begins with tiles that registers hold, the fastest as predicted first.
+        """
         packs, model = compiler.packable(module), self.model(talk)
+        if begins and isinstance(model, PredictorModel):
+            tiled = tilings(module, lanes_of(self.args.device))
+            order = np.argsort(model.logs(talk.task, tiled)) if tiled else []
+            first = [tiled[k] for k in order[: min(ROUND, left)]]
+            left -= len(first)
+            if first:
+                self.measure(module, talk, first, expected, values)
+        done = len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)
         context = compiler.context_of(module, self.args.seed + done, packs, strategy)
         space = context.generate_design_space()
@@ -133,26 +145,33 @@ class Search:
             arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
             again = [meta_schedule.MeasureCandidate(schedule, arguments) for schedule, _ in earlier]
             model.update(context, again, results_of([seconds for _, seconds in earlier]))
-        context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
-        while candidates := context.generate_measure_candidates():
-            modules = [candidate.sch.mod for candidate in candidates]
-            batch = Batch(
-                talk.task,
-                modules,
-                self.args.device,
-                values,
-                self.args.limit,
-                self.footprint,
-            )
-            seconds, checks = time_programs(batch)
-            seconds = np.where(same(checks, expected), seconds, np.nan)
-            for candidate, taken in zip(candidates, seconds.tolist(), strict=True):
-                self.database.add(module, candidate.sch, taken)
-            results = results_of(seconds.tolist())
+        if left:
+            context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
+        while left and (candidates := context.generate_measure_candidates()):
+            schedules = [candidate.sch for candidate in candidates]
+            results = results_of(self.measure(module, talk, schedules, expected, values))
             context.notify_runner_results(candidates, results)
             model.update(context, candidates, results)
-            talk.tell("round", {}, {"seconds": seconds})
-        context.post_tuning()
+        if left:
+            context.post_tuning()
+
+    def measure(
+        self,
+        module: IRModule,
+        talk: Talk,
+        schedules: Sequence[Schedule],
+        expected: np.ndarray,
+        values: Sequence[np.ndarray],
+    ) -> list[float]:
+        """Measure schedules and note their seconds, NaN of those that are of no use."""
+        modules = [schedule.mod for schedule in schedules]
+        given = (self.args.device, values, self.args.limit, self.footprint)
+        seconds, checks = time_programs(Batch(talk.task, modules, *given))
+        seconds = np.where(same(checks, expected), seconds, np.nan)
+        for schedule, taken in zip(schedules, seconds.tolist(), strict=True):
+            self.database.add(module, schedule, taken)
+        talk.tell("round", {}, {"seconds": seconds})
+        return seconds.tolist()
 
     def model(self, talk: Talk) -> Any:
         """Return a new cost model."""

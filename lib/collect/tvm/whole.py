@@ -31,6 +31,7 @@ from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.tiles import tilings
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -81,7 +82,11 @@ def drawn(number: int) -> Found:
 def searched(number: int) -> Found:
     """Return the fastest of the programs of a task that a search makes up."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
-    Sampler(task, WORK.seed).searched(model, WORK.generations)
+    tiled = [schedule for lanes in (16, 8) for schedule in tilings(task, lanes)]
+    if tiled:
+        model.logs(hash_of(task), tiled)
+    else:
+        Sampler(task, WORK.seed).searched(model, WORK.generations)
     return fastest(task, model)
 
 

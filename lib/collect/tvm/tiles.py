@@ -1,0 +1,104 @@
+"""Schedules of products and convolutions by arithmetic: tiles of the result that registers hold.
+
+MetaSchedule draws how it cuts loops, and few of its cuts do that: of convolutions of small images
+the fastest of 16 takes up to twice as long. These are of its own space, with cuts that are chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+from tvm.target import codegen
+
+from lib.collect.tvm.compiler import context_of, hash_of, packable, target_of
+
+ROWS = range(4, 15)  # of a tile
+STEPS = 64  # of a sum that a tile takes at a time, at most
+SPARE = 4  # registers that hold no part of the result
+UNROLLED = (1, 2, 3)  # of compiler.UNROLL_STEPS
+MOST = 12  # cuts of a task
+
+
+def lanes_of(device: str) -> int:
+    """Return how many numbers the vectors of an instruction set have."""
+    return 16 if codegen.llvm_cpu_has_features("avx512f", target_of(device)) else 8
+
+
+def tilings(task: IRModule, lanes: int) -> list[Schedule]:
+    """Return schedules of a task with one sum; none of another task, or if nothing fits.
+
+    Args:
+        task: as MetaSchedule takes it.
+        lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
+
+    Returns:
+        The schedules, those first that load least for a multiplication.
+    """
+    context = context_of(task, 0, packable(task), "replay-trace")
+    found: dict[str, Schedule] = {}
+    for cuts, design in _choices(context.generate_design_space(), lanes):
+        for unrolled in UNROLLED:
+            schedule = Schedule(task)
+            _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
+            if all(change.apply(schedule) for change in context.space_generator.postprocs):
+                found.setdefault(hash_of(schedule.mod), schedule)
+    return list(found.values())
+
+
+def _choices(designs: Sequence[Schedule], lanes: int) -> list[tuple[list[list[int]], Schedule]]:
+    """Return cuts of all loops, with the design that they are of."""
+    found = []
+    for design in designs:
+        tiles = [one for one in design.trace.insts if one.kind.name == "SamplePerfectTile"]
+        lengths = [math.prod(design.trace.decisions[one]) for one in tiles]
+        parts = [int(one.attrs[0]) for one in tiles]
+        own, summed = ([n for n, k in zip(lengths, parts, strict=True) if k == of] for of in (4, 2))
+        if len(own) > 1 and summed and len(own) + len(summed) == len(tiles):
+            found += [(loads, cuts, design) for loads, cuts in _cuts(own, summed, lanes)]
+    return [(cuts, design) for _, cuts, design in sorted(found, key=lambda one: one[0])[:MOST]]
+
+
+def _decided(trace: Trace, cuts: Sequence[Sequence[int]], unrolled: int) -> Trace:
+    """Return a design with these cuts of its loops, in their order, and this unrolling."""
+    decisions, left = dict(trace.decisions.items()), iter(cuts)
+    for step in trace.insts:
+        if step.kind.name == "SamplePerfectTile":
+            decisions[step] = next(left)
+        elif step.kind.name == "SampleCategorical":
+            decisions[step] = unrolled
+    return Trace(list(trace.insts), decisions)
+
+
+def _cuts(
+    own: Sequence[int], summed: Sequence[int], lanes: int
+) -> Iterator[tuple[float, list[list[int]]]]:
+    """Yield cuts, after the loads for a multiplication: of a block's loops, then of its sum's.
+
+    Vectors go along the last loop, rows along the last of the others that has some. A window is
+    summed inside or outside a part of the channels.
+    """
+    *outer, columns = own
+    *window, channels = summed
+    rowed = [k for k, length in enumerate(outer) if any(length % rows == 0 for rows in ROWS)]
+    if not rowed or math.prod(summed) < lanes or channels == 1:
+        return
+    before, length, after = outer[: rowed[-1]], outer[rowed[-1]], outer[rowed[-1] + 1 :]
+    tiles = [
+        (rows, wide)
+        for rows in ROWS
+        for wide in (1, 2, 4)
+        if length % rows == 0 and columns % (wide * lanes) == 0
+        if lanes // 4 <= rows * wide <= 2 * lanes - SPARE
+    ]
+    for (rows, wide), inside in product(tiles, {True, math.prod(window) == 1}):
+        steps = STEPS // (math.prod(window) if inside else 1)
+        part = max(k for k in range(1, max(steps, 1) + 1) if channels % k == 0)
+        cuts = [*([n, 1, 1, 1] for n in before), [1, length // rows, 1, rows]]
+        cuts += [*([1, n, 1, 1] for n in after), [columns // (wide * lanes), 1, 1, wide * lanes]]
+        cuts += [*([1, n] if inside else [n, 1] for n in window), [channels // part, part]]
+        yield (rows + wide) / (rows * wide), cuts

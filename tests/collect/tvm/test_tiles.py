@@ -1,0 +1,67 @@
+"""Tiles by arithmetic: registers hold them, loops are cut whole, and results stay what they are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="TVM is in an environment of its own")
+
+from tvm import topi
+from tvm.ir import IRModule
+from tvm.te import create_prim_func, placeholder
+
+from lib.collect.tvm.agreement import same
+from lib.collect.tvm.compiler import alone, unscheduled
+from lib.collect.tvm.running import Batch, time_programs
+from lib.collect.tvm.tiles import ROWS, SPARE, lanes_of, tilings
+
+
+def convolution(size: int, inputs: int, outputs: int, kernel: int) -> IRModule:
+    image = placeholder((1, size, size, inputs), name="image")
+    weights = placeholder((kernel, kernel, inputs, outputs), name="weights")
+    result = topi.nn.conv2d_nhwc(image, weights, 1, kernel // 2, 1)
+    return alone(create_prim_func([image, weights, topi.nn.relu(result)]))
+
+
+def product(rows: int, summed: int, columns: int) -> IRModule:
+    left, right = placeholder((rows, summed), name="a"), placeholder((summed, columns), name="b")
+    return alone(create_prim_func([left, right, topi.nn.matmul(left, right)]))
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize(
+    "task", [convolution(7, 24, 64, 3), convolution(14, 16, 48, 1), product(30, 64, 96)]
+)
+def test_tiles_fit_registers_and_compute_the_same(task, lanes):
+    found = tilings(task, lanes)
+    assert found
+    for schedule in found:
+        cuts = [
+            tuple(map(int, schedule.trace.decisions[step]))
+            for step in schedule.trace.insts
+            if step.kind.name == "SamplePerfectTile"
+        ]
+        *outer, columns = [cut for cut in cuts if len(cut) == 4]
+        rows = math.prod(cut[3] for cut in outer)
+        assert columns[3] % lanes == 0 and rows in ROWS
+        assert rows * columns[3] // lanes <= 2 * lanes - SPARE
+    modules = [schedule.mod for schedule in (unscheduled(task)[0], found[0], found[-1])]
+    seconds, checks = time_programs(Batch("0", modules, "native"))
+    assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
+
+
+def test_what_has_no_sum_of_many_has_no_tiles():
+    image = placeholder((1, 14, 14, 32), name="image")
+    assert tilings(alone(create_prim_func([image, topi.nn.relu(image)])), 16) == []
+    weights = placeholder((3, 3, 32, 1), name="weights")
+    result = topi.nn.depthwise_conv2d_nhwc(image, weights, 1, 1, 1)
+    assert tilings(alone(create_prim_func([image, weights, result])), 16) == []
+    assert tilings(product(30, 4, 64), 16) == []
+    assert tilings(product(31, 64, 64), 16) == []
+
+
+def test_vectors_are_as_long_as_the_processors():
+    assert [lanes_of(name) for name in ("sse2", "avx2", "avx512")] == [8, 8, 16]
