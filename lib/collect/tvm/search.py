@@ -42,6 +42,7 @@ from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
 ROUND = 8  # programs that are measured before the next are drawn
+TILED = 36  # of tiles that registers hold, of which a round is measured
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
 # round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
 # perceptron holds out a fifth of the tasks that it learns from, and fails if there is only one.)
@@ -131,7 +132,7 @@ class Search:
         """
         packs, model = compiler.packable(module), self.model(talk)
         if begins and isinstance(model, PredictorModel):
-            tiled = tilings(module, lanes_of(self.args.device))
+            tiled = tilings(module, lanes_of(self.args.device), TILED)
             order = np.argsort(model.logs(talk.task, tiled)) if tiled else []
             first = [tiled[k] for k in order[: min(ROUND, left)]]
             left -= len(first)

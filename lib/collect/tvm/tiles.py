@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
@@ -20,8 +20,7 @@ from lib.collect.tvm.compiler import context_of, hash_of, packable, target_of
 ROWS = range(4, 15)  # of a tile
 STEPS = 64  # of a sum that a tile takes at a time, at most
 SPARE = 4  # registers that hold no part of the result
-UNROLLED = (1, 2, 3)  # of compiler.UNROLL_STEPS
-MOST = 12  # cuts of a task
+UNROLLED = (2, 1, 3)  # of compiler.UNROLL_STEPS
 
 
 def lanes_of(device: str) -> int:
@@ -29,24 +28,26 @@ def lanes_of(device: str) -> int:
     return 16 if codegen.llvm_cpu_has_features("avx512f", target_of(device)) else 8
 
 
-def tilings(task: IRModule, lanes: int) -> list[Schedule]:
+def tilings(task: IRModule, lanes: int, most: int) -> list[Schedule]:
     """Return schedules of a task with one sum; none of another task, or if nothing fits.
 
     Args:
         task: as MetaSchedule takes it.
         lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
+        most: schedules.
 
     Returns:
         The schedules, those first that load least for a multiplication.
     """
     context = context_of(task, 0, packable(task), "replay-trace")
     found: dict[str, Schedule] = {}
-    for cuts, design in _choices(context.generate_design_space(), lanes):
-        for unrolled in UNROLLED:
-            schedule = Schedule(task)
-            _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
-            if all(change.apply(schedule) for change in context.space_generator.postprocs):
-                found.setdefault(hash_of(schedule.mod), schedule)
+    choices = product(_choices(context.generate_design_space(), lanes), UNROLLED)
+    for (cuts, design), unrolled in islice(choices, most):
+        schedule = Schedule(task)
+        _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
+        schedule.enter_postproc()  # which a search breeds without
+        if all(change.apply(schedule) for change in context.space_generator.postprocs):
+            found.setdefault(hash_of(schedule.mod), schedule)
     return list(found.values())
 
 
@@ -60,7 +61,7 @@ def _choices(designs: Sequence[Schedule], lanes: int) -> list[tuple[list[list[in
         own, summed = ([n for n, k in zip(lengths, parts, strict=True) if k == of] for of in (4, 2))
         if len(own) > 1 and summed and len(own) + len(summed) == len(tiles):
             found += [(loads, cuts, design) for loads, cuts in _cuts(own, summed, lanes)]
-    return [(cuts, design) for _, cuts, design in sorted(found, key=lambda one: one[0])[:MOST]]
+    return [(cuts, design) for _, cuts, design in sorted(found, key=lambda one: one[0])]
 
 
 def _decided(trace: Trace, cuts: Sequence[Sequence[int]], unrolled: int) -> Trace:

@@ -39,6 +39,7 @@ from lib.files.errors import UserError, one_line_errors
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task, by default
 DRAWN = 8  # schedules of a task, at random, for a first answer
+TILED = 12  # of a task, whose tiles registers hold
 SHARE = 0.01  # of the network's time: tasks that take less are not searched any further
 
 
@@ -82,7 +83,7 @@ def drawn(number: int) -> Found:
 def searched(number: int) -> Found:
     """Return the fastest of the programs of a task that a search makes up."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
-    tiled = [schedule for lanes in (16, 8) for schedule in tilings(task, lanes)]
+    tiled = tilings(task, 16, TILED) or tilings(task, 8, TILED)
     if tiled:
         model.logs(hash_of(task), tiled)
     else:

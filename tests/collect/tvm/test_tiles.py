@@ -36,7 +36,7 @@ def product(rows: int, summed: int, columns: int) -> IRModule:
     "task", [convolution(7, 24, 64, 3), convolution(14, 16, 48, 1), product(30, 64, 96)]
 )
 def test_tiles_fit_registers_and_compute_the_same(task, lanes):
-    found = tilings(task, lanes)
+    found = tilings(task, lanes, 9)
     assert found
     for schedule in found:
         cuts = [
@@ -55,12 +55,12 @@ def test_tiles_fit_registers_and_compute_the_same(task, lanes):
 
 def test_what_has_no_sum_of_many_has_no_tiles():
     image = placeholder((1, 14, 14, 32), name="image")
-    assert tilings(alone(create_prim_func([image, topi.nn.relu(image)])), 16) == []
+    assert tilings(alone(create_prim_func([image, topi.nn.relu(image)])), 16, 9) == []
     weights = placeholder((3, 3, 32, 1), name="weights")
     result = topi.nn.depthwise_conv2d_nhwc(image, weights, 1, 1, 1)
-    assert tilings(alone(create_prim_func([image, weights, result])), 16) == []
-    assert tilings(product(30, 4, 64), 16) == []
-    assert tilings(product(31, 64, 64), 16) == []
+    assert tilings(alone(create_prim_func([image, weights, result])), 16, 9) == []
+    assert tilings(product(30, 4, 64), 16, 9) == []
+    assert tilings(product(31, 64, 64), 16, 9) == []
 
 
 def test_vectors_are_as_long_as_the_processors():
