@@ -61,7 +61,7 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
     [
         *(("COLLECTION", "layout-xla-defualt"), ("OUTPUTS", "/"), ("OUTPUTS", "$(shell touch a)")),
         *(("ON", "srun; touch a"), ("ARGS", "--model .."), ("HOPS", "ALL")),
-        *(("ALSO", "tile-xla"), ("VENV", "my venv"), ("PROGRAM", "a\ntouch a")),
+        *(("VENV", "my venv"), ("PROGRAM", "a\ntouch a")),
     ],
 )
 def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
@@ -129,7 +129,6 @@ def test_paths_of_any_letters_work_from_start_to_end(repository):
 @pytest.mark.parametrize(
     ("target", "variables", "words"),
     [
-        ("train", {"ARGS": """--device="it's" """}, ["--device=it's"]),
         (
             "compare",
             {"A": "it's `x`", "B": 'a;"b" #%', "ARGS": "--all"},

@@ -16,7 +16,7 @@ from tests.builders import COLLECTION
 from tests.killing import WEIGHTS, assert_same_training
 from tests.synthetic import OWN, layout_graph, write_dataset
 
-KILLS = 4  # at random moments
+KILLS = 3  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half
 STEPS = EPOCHS * GRAPHS // 2
 FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
