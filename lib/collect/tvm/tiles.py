@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, product
 
 from tvm.ir import IRModule
@@ -44,10 +45,11 @@ def tilings(task: IRModule, lanes: int, most: int) -> list[Schedule]:
     choices = product(_choices(context.generate_design_space(), lanes), UNROLLED)
     for (cuts, design), unrolled in islice(choices, most):
         schedule = Schedule(task)
-        _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
-        schedule.enter_postproc()  # which a search breeds without
-        if all(change.apply(schedule) for change in context.space_generator.postprocs):
-            found.setdefault(hash_of(schedule.mod), schedule)
+        with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
+            _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
+            schedule.enter_postproc()  # which a search breeds without
+            if all(change.apply(schedule) for change in context.space_generator.postprocs):
+                found.setdefault(hash_of(schedule.mod), schedule)
     return list(found.values())
 
 
