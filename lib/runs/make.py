@@ -28,12 +28,12 @@ TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the 
 
 
 def paths(*arguments: str) -> None:
-    """Print them."""
+    """Print the words of a run."""
     print(*folders(settings.resolve(settings.parser("").parse_args(arguments)).settings))
 
 
 def due(*arguments: str) -> None:
-    """Print them, and the files that Make has to see as out of date."""
+    """Print the words of a run, and the files that Make has to see as out of date."""
     parser = all_flags(__doc__)
     parser.add_argument("--keep", action="store_true", help="write down what was parsed, for later")
     args = parser.parse_args(arguments)
