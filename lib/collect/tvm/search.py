@@ -131,13 +131,13 @@ class Search:
         A search begins with tiles that registers hold, the fastest as predicted first.
         """
         packs, model = compiler.packable(module), self.model(talk)
-        if begins and isinstance(model, PredictorModel):
-            tiled = tilings(module, lanes_of(self.args.device), TILED)
-            order = np.argsort(model.logs(talk.task, tiled)) if tiled else []
-            first = [tiled[k] for k in order[: min(ROUND, left)]]
+        asks = begins and isinstance(model, PredictorModel)
+        if tiled := tilings(module, lanes_of(self.args.device), TILED) if asks else []:
+            first = np.argsort(model.logs(talk.task, tiled))[: min(ROUND, left)]
+            self.measure(module, talk, [tiled[k] for k in first], expected, values)
             left -= len(first)
-            if first:
-                self.measure(module, talk, first, expected, values)
+        if not left:
+            return
         done = len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)
         context = compiler.context_of(module, self.args.seed + done, packs, strategy)
@@ -146,15 +146,13 @@ class Search:
             arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
             again = [meta_schedule.MeasureCandidate(schedule, arguments) for schedule, _ in earlier]
             model.update(context, again, results_of([seconds for _, seconds in earlier]))
-        if left:
-            context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
-        while left and (candidates := context.generate_measure_candidates()):
+        context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
+        while candidates := context.generate_measure_candidates():
             schedules = [candidate.sch for candidate in candidates]
             results = results_of(self.measure(module, talk, schedules, expected, values))
             context.notify_runner_results(candidates, results)
             model.update(context, candidates, results)
-        if left:
-            context.post_tuning()
+        context.post_tuning()
 
     def measure(
         self,
