@@ -90,7 +90,7 @@ def check_place(path: Path | str) -> None:
     probe = _unfinished(_free_place(path), path)
     with named_in_errors(path, probe):
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # who writes there now clears away what nobody has locked
 
 
 def _free_place(path: Path) -> Path:

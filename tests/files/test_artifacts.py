@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from lib.files.artifacts import (
     atomic_file,
     atomic_files,
     atomic_folder,
+    check_place,
     fingerprint_files,
     read_json,
     remove_leftovers,
@@ -137,6 +139,19 @@ def test_leftovers_of_others_stay(tmp_path):
     (tmp_path / f".partial-{others}-file.txt").mkdir()
     remove_leftovers(tmp_path / "file.txt")
     assert listing(tmp_path) == sorted(names)
+
+
+def test_a_place_is_checked_while_another_process_clears_it(tmp_path, monkeypatch):
+    """That one writes there, and takes the probe for what a killed run has left."""
+    path, touch = tmp_path / "submission.csv", Path.touch
+
+    def touched(probe: Path) -> None:
+        touch(probe)
+        remove_leftovers(path)
+
+    monkeypatch.setattr(Path, "touch", touched)
+    check_place(path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_json(tmp_path):
