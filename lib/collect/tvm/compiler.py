@@ -26,6 +26,7 @@ from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
+from lib.collect.tvm import attention  # noqa: E402
 from lib.files.processor import LANES, MCPU  # noqa: E402
 
 OPT_LEVEL = 2  # LLVM's
@@ -95,8 +96,11 @@ class Scheduled:
     module: IRModule
 
 
-def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.PostOrderApply:
-    """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
+def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.SpaceGenerator:
+    """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them. Of
+    attention as one program these are schedules by hand."""
+    if found := attention.schedules(task):
+        return meta_schedule.space_generator.ScheduleFn(lambda _: found, [], [], {})
     schedule = tvm.s_tir.Schedule(task)
     steps = map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")

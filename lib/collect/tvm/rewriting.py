@@ -2,7 +2,8 @@
 
 A batch normalization at inference is a scale and a shift of each channel, which depend on weights
 alone; after a convolution they become part of its weights (Ioffe and Szegedy 2015, algorithm 2).
-Attention without a mask needs no look for queries all of whose keys are masked.
+Attention without a mask needs no look for queries all of whose keys are masked; where no cache
+holds its scores, it stays one operator.
 """
 
 from __future__ import annotations
@@ -16,8 +17,24 @@ from lib.files.processor import LANES
 
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
+MOST_SCORES = 1 << 20  # of attention in parts
 FEW = 4  # vectors, of which a part of one is no matter
 MASKED = -1e9  # a score, which softmax makes 0
+
+
+@torch.library.custom_op("tgraph::attention", mutates_args=())
+def _whole(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """Return attention of some heads, see :func:`lib.collect.tvm.attention.attention`."""
+    return torch.nn.functional.scaled_dot_product_attention(queries, keys, values, scale=scale)
+
+
+@_whole.register_fake
+def _shape(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+) -> torch.Tensor:
+    return queries.new_empty(*queries.shape[:-1], values.shape[-1])
 
 
 def rewrite(exported: ExportedProgram) -> None:
@@ -87,7 +104,13 @@ def _attention(graph: Graph, node: Node) -> Node:
 
     queries, keys, values = (_heads(graph, part) for part in node.args[:3])
     width, count = (node.args[1].meta["val"].shape[k] for k in (-1, -2))
-    queries = call(_aten.mul.Scalar, queries, node.kwargs.get("scale") or width**-0.5)
+    scale = node.kwargs.get("scale") or width**-0.5
+    outputs = node.args[2].meta["val"].shape[-1]
+    vectors = width % LANES == outputs % LANES == 0
+    if vectors and node.meta["val"].numel() // outputs * count > MOST_SCORES:
+        result = call(torch.ops.tgraph.attention.default, queries, keys, values, scale)
+        return call(_aten.reshape.default, result, [*node.meta["val"].shape])
+    queries = call(_aten.mul.Scalar, queries, scale)
     keys = call(_aten.transpose.int, keys, -2, -1)
     more = -count % LANES if count > FEW * LANES else 0
     if more:

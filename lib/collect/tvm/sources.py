@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from lib.collect.tvm.archives import load
+from lib.collect.tvm.attention import attention
 from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError
@@ -151,6 +152,11 @@ def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
     return importer._layer_norm_impl(x, weight, bias, epsilon, shape)
 
 
+def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return attention as one program."""
+    return importer.block_builder.emit_te(attention, *importer.retrieve_args(node))
+
+
 def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
     """Return a program of ``torch.export``; ``module`` computes what it is to compute."""
     from tvm.relax.frontend.torch import from_exported_program
@@ -166,7 +172,7 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         program = from_exported_program(
             exported,
             keep_params_as_input=True,
-            custom_convert_map={"layer_norm.default": _layer_norm},
+            custom_convert_map={"layer_norm.default": _layer_norm, "attention.default": _attention},
             run_ep_decomposition=False,
         )
     return Source(

@@ -1,0 +1,172 @@
+"""Attention as one tensor program, for which scores never leave the caches.
+
+Scores of 1,500 queries and keys are 54 MB in six heads, and a softmax by itself goes through memory
+three times. Here some rows of scores are computed, become weights, and are summed over before the
+next ones are (Dao et al. 2022, without its softmax in parts: rows are whole).
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+from tvm import te, tirx, topi
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from lib.files.processor import LANES
+
+ROWS, COLUMNS = 12, 32  # numbers of queries and of keys are filled up to multiples of these
+WIDE = 2  # vectors of a tile
+SCORES = "attention_scores"  # by which such a program is known
+BLOCK = 1 << 20  # bytes of scores and weights that are computed at a time, at most
+STEPS = 192  # of keys that a tile of the result takes at a time, at most
+
+
+def attention(queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: float) -> te.Tensor:
+    """Return attention without a mask (Vaswani et al. 2017, equation 1).
+
+    Args:
+        queries: (heads, queries, width), float32.
+        keys: (heads, keys, width).
+        values: (heads, keys, outputs). Schedules are of whole vectors of width and outputs.
+        scale: of scores.
+
+    Returns:
+        (heads, queries, outputs).
+    """
+    heads, count, width = (int(x) for x in queries.shape)
+    own, outputs = (int(x) for x in values.shape[1:])
+    rows, columns = (-(-n // of) * of for n, of in ((count, ROWS), (own, COLUMNS)))
+    factor, zero = tirx.const(scale, "float32"), tirx.const(0.0, "float32")
+
+    def inside(place: tirx.Var, few: int, many: int, value: tirx.PrimExpr, otherwise: Any) -> Any:
+        """Return a value, and another one beyond those that there are."""
+        return value if few == many else tirx.if_then_else(place < few, value, otherwise)
+
+    scaled = te.compute(
+        (heads, rows, width),
+        lambda h, i, d: inside(i, count, rows, queries[h, i, d] * factor, zero),
+        name="scaled_queries",
+    )
+    turned = te.compute(
+        (heads, width, columns),
+        lambda h, d, j: inside(j, own, columns, keys[h, j, d], zero),
+        name="turned_keys",
+    )
+    filled = te.compute(
+        (heads, columns, outputs),
+        lambda h, j, n: inside(j, own, columns, values[h, j, n], zero),
+        name="filled_values",
+    )
+    d, r, s, t = (
+        te.reduce_axis((0, length), name)
+        for length, name in ((width, "d"), (columns, "r"), (columns, "s"), (columns, "t"))
+    )
+    scores = te.compute(
+        (heads, rows, columns),
+        lambda h, i, j: te.sum(scaled[h, i, d] * turned[h, d, j], axis=d),
+        name=SCORES,
+    )
+    masked = te.compute(
+        scores.shape,
+        # (Of both choices, for a vector is not divided between the two.)
+        lambda h, i, j: tirx.Select(j < own, scores[h, i, j], tirx.min_value("float32")),
+        name="masked",
+    )
+    most = te.compute((heads, rows), lambda h, i: te.max(masked[h, i, r], axis=r), name="most")
+    less = te.compute(scores.shape, lambda h, i, j: masked[h, i, j] - most[h, i], name="less")
+    weights = topi.math.fast_exp(less)
+    total = te.compute((heads, rows), lambda h, i: te.sum(weights[h, i, s], axis=s), name="total")
+    summed = te.compute(
+        (heads, rows, outputs),
+        lambda h, i, n: te.sum(weights[h, i, t] * filled[h, t, n], axis=t),
+        name="summed",
+    )
+    mean = te.compute(summed.shape, lambda h, i, n: summed[h, i, n] / total[h, i], name="mean")
+    if rows == count:
+        return mean
+    return te.compute((heads, count, outputs), lambda h, i, n: mean[h, i, n], name="asked_for")
+
+
+def schedules(task: IRModule) -> list[Schedule]:
+    """Return schedules of a program of :func:`attention`; none of another task.
+
+    For vectors of 16 numbers and of 8, they compute few rows of scores at a time, and as many as a
+    cache holds.
+    """
+    schedule = Schedule(task)
+    steps = _steps(schedule)
+    if SCORES not in steps:
+        return []
+    loops = schedule.get_loops(steps[SCORES])
+    _, rows, columns, _ = (int(schedule.get(loop).extent) for loop in loops)
+    blocks = [n for n in range(ROWS, rows + 1, ROWS) if rows % n == 0]
+    largest = max((n for n in blocks if 8 * n * columns <= BLOCK), default=ROWS)
+    places = product((LANES, LANES // 2), dict.fromkeys((ROWS, largest)))
+    return [_by_rows(task, lanes, rows) for lanes, rows in places]
+
+
+def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
+    """Return the schedule that computes so many rows of scores at a time.
+
+    There are twice as many registers as a vector has numbers.
+    """
+    schedule = Schedule(task)
+    steps = _steps(schedule)
+    scores, most, weights = (steps[name] for name in (SCORES, "most", "T_fast_exp"))
+    summed, total, mean = (steps[name] for name in ("summed", "total", "mean"))
+    schedule.compute_inline(steps["masked"])
+    parts = []
+    for step in (most, total):  # as many numbers as a vector has, then one of those
+        _, vector = schedule.split(schedule.get_loops(step)[-1], [None, lanes])
+        parts.append(schedule.rfactor(vector, 2))
+
+    # What is computed for a block of rows, the last step first, and for a head.
+    head, row, _ = schedule.get_loops(mean)
+    block, _ = schedule.split(row, [None, rows])
+    for step in (summed, total, parts[1], weights):
+        schedule.compute_at(step, block)
+    row = schedule.get_loops(weights)[2]
+    for step in (steps["less"], most, parts[0]):
+        schedule.compute_at(step, row)
+    for step in (scores, steps["scaled_queries"]):
+        schedule.compute_at(step, block)
+    for name in ("turned_keys", "filled_values"):
+        schedule.compute_at(steps[name], head)
+    schedule.parallel(head)
+
+    # Products by tiles that registers hold.
+    tall = ROWS if lanes == LANES else ROWS // 2
+    for step in (scores, summed):
+        i, j, r = schedule.get_loops(step)[2:]
+        wide = lanes * math.gcd(WIDE, int(schedule.get(j).extent) // lanes)
+        length = int(schedule.get(r).extent)
+        part = max(n for n in range(1, STEPS + 1) if length % n == 0)
+        (i, i_in), (j, j_in), (r, r_in) = (
+            schedule.split(loop, [None, size]) for loop, size in ((i, tall), (j, wide), (r, part))
+        )
+        schedule.reorder(j, r, i, r_in, i_in, j_in)
+        schedule.unroll(i_in)
+        schedule.vectorize(j_in)
+        schedule.decompose_reduction(step, r)
+    # All else by vectors along rows.
+    for part in parts:
+        vector, *own, along = schedule.get_loops(part)[2 + (part is parts[0]) :]
+        schedule.reorder(*own, along, vector)
+        schedule.vectorize(vector)
+        schedule.decompose_reduction(part, along)
+    number, row = schedule.get_loops(total)[2:]
+    schedule.reorder(row, number)
+    for step in (steps["less"], weights):
+        _, vector = schedule.split(schedule.get_loops(step)[-1], [None, lanes])
+        schedule.vectorize(vector)
+    return schedule
+
+
+def _steps(schedule: Schedule) -> dict[str, SBlockRV]:
+    """Return the steps of a program by their names."""
+    root = schedule.get_child_blocks(schedule.get_sblock("root"))
+    return {str(schedule.get(block).name_hint): block for block in root}
