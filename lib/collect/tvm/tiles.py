@@ -19,7 +19,8 @@ from tvm.target import codegen
 from lib.collect.tvm.compiler import context_of, hash_of, packable, target_of
 
 ROWS = range(4, 15)  # of a tile
-STEPS = 64  # of a sum that a tile takes at a time, at most
+STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
+LARGE = 1 << 20  # bytes of weights that a core's own caches do not keep
 SPARE = 4  # registers that hold no part of the result
 UNROLLED = (2, 1, 3)  # of compiler.UNROLL_STEPS
 
@@ -83,7 +84,8 @@ def _cuts(
     """Yield cuts, after the loads for a multiplication: of a block's loops, then of its sum's.
 
     Vectors go along the last loop, rows along the last of the others that has some. A window is
-    summed inside or outside a part of the channels.
+    summed inside or outside a part of the channels. Large weights are read once: all rows of an
+    image take their turns at a part of these.
     """
     *outer, columns = own
     *window, channels = summed
@@ -98,10 +100,12 @@ def _cuts(
         if length % rows == 0 and columns % (wide * lanes) == 0
         if lanes // 4 <= rows * wide <= 2 * lanes - SPARE
     ]
+    large = 4 * math.prod(summed) * columns > LARGE
     for (rows, wide), inside in product(tiles, {True, math.prod(window) == 1}):
-        steps = STEPS // (math.prod(window) if inside else 1)
+        steps = (STEPS << large) // (math.prod(window) if inside else 1)
         part = max(k for k in range(1, max(steps, 1) + 1) if channels % k == 0)
-        cuts = [*([n, 1, 1, 1] for n in before), [1, length // rows, 1, rows]]
+        cuts = [[1, 1, n, 1] if large else [n, 1, 1, 1] for n in before]
+        cuts += [[1, length // rows, 1, rows]]
         cuts += [*([1, n, 1, 1] for n in after), [columns // (wide * lanes), 1, 1, wide * lanes]]
         cuts += [*([1, n] if inside else [n, 1] for n in window), [channels // part, part]]
         yield (rows + wide) / (rows * wide), cuts

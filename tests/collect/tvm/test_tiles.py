@@ -33,7 +33,13 @@ def product(rows: int, summed: int, columns: int) -> IRModule:
 
 @pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize(
-    "task", [convolution(7, 24, 64, 3), convolution(14, 16, 48, 1), product(30, 64, 96)]
+    "task",
+    [
+        convolution(7, 24, 64, 3),
+        convolution(14, 16, 48, 1),
+        product(30, 64, 96),
+        convolution(7, 256, 128, 3),
+    ],
 )
 def test_tiles_fit_registers_and_compute_the_same(task, lanes):
     found = tilings(task, lanes, 9)
