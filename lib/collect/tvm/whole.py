@@ -71,23 +71,20 @@ def begin(work: Work) -> None:
     WORK = work
 
 
-def drawn(number: int) -> Found:
-    """Return the fastest of a few random programs of a task."""
-    task = WORK.tasks[number]
-    schedules = Sampler(task, WORK.seed).draw(DRAWN) or [Schedule(task)]
-    model = PredictorModel(WORK.talk)
+def drawn(number: int) -> tuple[Found, bool]:
+    """Return the fastest of a few programs of a task, and whether a search may know better: of
+    tiles that registers hold, or random ones."""
+    task, model = WORK.tasks[number], PredictorModel(WORK.talk)
+    tiled = tilings(task, 16, TILED) or tilings(task, 8, TILED)
+    schedules = tiled or Sampler(task, WORK.seed).draw(DRAWN) or [Schedule(task)]
     model.logs(hash_of(task), schedules)
-    return fastest(task, model)
+    return fastest(task, model), not tiled
 
 
 def searched(number: int) -> Found:
     """Return the fastest of the programs of a task that a search makes up."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
-    tiled = tilings(task, 16, TILED) or tilings(task, 8, TILED)
-    if tiled:
-        model.logs(hash_of(task), tiled)
-    else:
-        Sampler(task, WORK.seed).searched(model, WORK.generations)
+    Sampler(task, WORK.seed).searched(model, WORK.generations)
     return fastest(task, model)
 
 
@@ -101,8 +98,9 @@ def fastest(task: IRModule, model: PredictorModel) -> Found:
 def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Scheduled]:
     """Return the program of each task that is predicted to be fastest.
 
-    A few random programs of all tasks give a first answer, which is said. Then the tasks are
-    searched that the network spends its time on. Tasks are side by side on the cores there are.
+    A few programs of all tasks give a first answer, which is said. Then the tasks are searched that
+    the network spends its time on, but those with tiles that registers hold. Tasks are side by side
+    on the cores there are.
     """
     fork = get_context("fork")
     talk = replace(talk, lock=fork.Lock())
@@ -112,12 +110,15 @@ def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedu
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=fork, initializer=begin, initargs=(work,)) as pool:
         found: list[Found] = []
-        for result in pool.map(drawn, range(len(graph.tasks))):
+        searchable = []
+        for result, may_gain in pool.map(drawn, range(len(graph.tasks))):
             found.append(result)
+            searchable.append(may_gain)
             talk.tell("drawn", {"done": len(found), "of": len(graph.tasks)}, {})
         seconds = np.nan_to_num(calls * [taken for taken, _ in found], posinf=0)
         talk.tell("first", {"seconds": float(seconds.sum())}, {})
-        order = np.argsort(-seconds)[: np.sum(seconds >= SHARE * seconds.sum())]
+        worth = np.array(searchable) & (seconds >= SHARE * seconds.sum())
+        order = np.flatnonzero(worth)[np.argsort(-seconds[worth])]
         results = pool.map(searched, order.tolist())
         for done, (number, result) in enumerate(zip(order, results, strict=True), 1):
             found[number] = min(found[number], result)
