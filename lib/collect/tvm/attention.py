@@ -22,22 +22,36 @@ ROWS, COLUMNS = 12, 32  # numbers of queries and of keys are filled up to multip
 WIDE = 2  # vectors of a tile
 SCORES = "attention_scores"  # by which such a program is known
 BLOCK = 1 << 20  # bytes of scores and weights that are computed at a time, at most
+TINY = 1e-30  # a sum of weights is 0, or more than that
 STEPS = 192  # of keys that a tile of the result takes at a time, at most
 
 
-def attention(queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: float) -> te.Tensor:
-    """Return attention without a mask (Vaswani et al. 2017, equation 1).
+def attention(
+    queries: te.Tensor,
+    keys: te.Tensor,
+    values: te.Tensor,
+    mask: te.Tensor | None,
+    scale: float,
+    causal: bool,
+    side_by_side: int,
+) -> te.Tensor:
+    """Return attention (Vaswani et al. 2017, equation 1); 0 for a query all of whose keys are
+    masked.
 
     Args:
         queries: (heads, queries, width), float32.
-        keys: (heads, keys, width).
-        values: (heads, keys, outputs). Schedules are of whole vectors of width and outputs.
+        keys: (heads or a part of these, which some neighbours share, keys, width).
+        values: (as keys, keys, outputs). Schedules are of whole vectors of width and outputs.
+        mask: (examples, heads, queries, keys), each or 1, float32: is added to scores.
         scale: of scores.
+        causal: whether a query sees only as many keys as there are queries up to it.
+        side_by_side: heads of an example.
 
     Returns:
         (heads, queries, outputs).
     """
     heads, count, width = (int(x) for x in queries.shape)
+    shared = heads // int(keys.shape[0])
     own, outputs = (int(x) for x in values.shape[1:])
     rows, columns = (-(-n // of) * of for n, of in ((count, ROWS), (own, COLUMNS)))
     factor, zero = tirx.const(scale, "float32"), tirx.const(0.0, "float32")
@@ -53,12 +67,12 @@ def attention(queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: flo
     )
     turned = te.compute(
         (heads, width, columns),
-        lambda h, d, j: inside(j, own, columns, keys[h, j, d], zero),
+        lambda h, d, j: inside(j, own, columns, keys[h // shared, j, d], zero),
         name="turned_keys",
     )
     filled = te.compute(
         (heads, columns, outputs),
-        lambda h, j, n: inside(j, own, columns, values[h, j, n], zero),
+        lambda h, j, n: inside(j, own, columns, values[h // shared, j, n], zero),
         name="filled_values",
     )
     d, r, s, t = (
@@ -70,12 +84,24 @@ def attention(queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: flo
         lambda h, i, j: te.sum(scaled[h, i, d] * turned[h, d, j], axis=d),
         name=SCORES,
     )
-    masked = te.compute(
-        scores.shape,
+
+    def seen(h: tirx.Var, i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
+        """Return a score, which is the least number for keys that are not there."""
+        score = scores[h, i, j]
+        if mask is not None:
+            places = (
+                h // side_by_side,
+                h % side_by_side,
+                tirx.min(i, count - 1),
+                tirx.min(j, own - 1),
+            )
+            pairs = zip(places, mask.shape, strict=True)
+            score += mask[tuple(0 if int(length) == 1 else place for place, length in pairs)]
+        there = tirx.all(j < own, j <= i) if causal else j < own
         # (Of both choices, for a vector is not divided between the two.)
-        lambda h, i, j: tirx.Select(j < own, scores[h, i, j], tirx.min_value("float32")),
-        name="masked",
-    )
+        return tirx.Select(there, score, tirx.min_value("float32"))
+
+    masked = te.compute(scores.shape, seen, name="masked")
     most = te.compute((heads, rows), lambda h, i: te.max(masked[h, i, r], axis=r), name="most")
     less = te.compute(scores.shape, lambda h, i, j: masked[h, i, j] - most[h, i], name="less")
     weights = topi.math.fast_exp(less)
@@ -85,7 +111,9 @@ def attention(queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: flo
         lambda h, i, n: te.sum(weights[h, i, t] * filled[h, t, n], axis=t),
         name="summed",
     )
-    mean = te.compute(summed.shape, lambda h, i, n: summed[h, i, n] / total[h, i], name="mean")
+    mean = te.compute(
+        summed.shape, lambda h, i, n: summed[h, i, n] / tirx.max(total[h, i], TINY), name="mean"
+    )
     if rows == count:
         return mean
     return te.compute((heads, count, outputs), lambda h, i, n: mean[h, i, n], name="asked_for")

@@ -2,11 +2,13 @@
 
 A batch normalization at inference is a scale and a shift of each channel, which depend on weights
 alone; after a convolution they become part of its weights (Ioffe and Szegedy 2015, algorithm 2).
-Attention without a mask needs no look for queries all of whose keys are masked; where no cache
-holds its scores, it stays one operator.
+Attention without a mask needs no look for queries all of whose keys are masked. Attention of which
+no cache holds all scores stays one operator.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch._ops import OpOverload
@@ -24,24 +26,36 @@ MASKED = -1e9  # a score, which softmax makes 0
 
 @torch.library.custom_op("tgraph::attention", mutates_args=())
 def _whole(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    causal: bool,
+    side_by_side: int,
 ) -> torch.Tensor:
-    """Return attention of some heads, see :func:`lib.collect.tvm.attention.attention`."""
-    return torch.nn.functional.scaled_dot_product_attention(queries, keys, values, scale=scale)
+    """Return what :func:`lib.collect.tvm.attention.attention` computes."""
+    parts = (
+        part.unflatten(0, (len(queries) // side_by_side, -1)) for part in (queries, keys, values)
+    )
+    how = {"attn_mask": mask, "scale": scale, "is_causal": causal, "enable_gqa": True}
+    return torch.nn.functional.scaled_dot_product_attention(*parts, **how).flatten(0, 1)
 
 
 @_whole.register_fake
 def _shape(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, *_: object
 ) -> torch.Tensor:
     return queries.new_empty(*queries.shape[:-1], values.shape[-1])
 
 
 def rewrite(exported: ExportedProgram) -> None:
-    """Replace batch normalizations, and attention without a mask."""
+    """Replace batch normalizations, and attention that is large or without a mask."""
     for node in list(exported.graph.nodes):
         if node.target == _aten.batch_norm.default and not node.args[5]:
             parts = _folded
+        elif node.target == _aten.scaled_dot_product_attention.default and _is_large(node):
+            parts = _as_one
         elif node.target == _aten.scaled_dot_product_attention.default and _is_plain(node):
             parts = _attention
         else:
@@ -104,13 +118,7 @@ def _attention(graph: Graph, node: Node) -> Node:
 
     queries, keys, values = (_heads(graph, part) for part in node.args[:3])
     width, count = (node.args[1].meta["val"].shape[k] for k in (-1, -2))
-    scale = node.kwargs.get("scale") or width**-0.5
-    outputs = node.args[2].meta["val"].shape[-1]
-    vectors = width % LANES == outputs % LANES == 0
-    if vectors and node.meta["val"].numel() // outputs * count > MOST_SCORES:
-        result = call(torch.ops.tgraph.attention.default, queries, keys, values, scale)
-        return call(_aten.reshape.default, result, [*node.meta["val"].shape])
-    queries = call(_aten.mul.Scalar, queries, scale)
+    queries = call(_aten.mul.Scalar, queries, node.kwargs.get("scale") or width**-0.5)
     keys = call(_aten.transpose.int, keys, -2, -1)
     more = -count % LANES if count > FEW * LANES else 0
     if more:
@@ -128,6 +136,45 @@ def _attention(graph: Graph, node: Node) -> Node:
     return call(_aten.reshape.default, result, [*node.meta["val"].shape])
 
 
+def _as_one(graph: Graph, node: Node) -> Node:
+    """Return attention as one operator, of 3 dimensions, and a mask of 4 that is added."""
+
+    def call(operator: OpOverload, *arguments: object) -> Node:
+        return graph.call_function(operator, arguments)
+
+    queries = node.args[0].meta["val"].shape
+    mask, causal = _mask_of(node)
+    if mask is not None:
+        kind, shape = mask.meta["val"].dtype, mask.meta["val"].shape
+        if kind == torch.bool:
+            hidden = call(_aten.logical_not.default, mask)
+            mask = call(_aten.zeros.default, shape)
+            mask = call(_aten.masked_fill.Scalar, mask, hidden, -math.inf)
+        mask = call(_aten.reshape.default, mask, [*[1] * (4 - len(shape)), *shape])
+    parts = [_heads(graph, part) for part in node.args[:3]]
+    scale = node.kwargs.get("scale") or queries[-1] ** -0.5
+    side_by_side = queries[-3] if len(queries) > 2 else 1
+    whole = torch.ops.tgraph.attention.default
+    result = call(whole, *parts, mask, scale, causal, side_by_side)
+    return call(_aten.reshape.default, result, [*node.meta["val"].shape])
+
+
+def _mask_of(node: Node) -> tuple[Node | None, bool]:
+    """Return the mask of attention, and whether it is causal."""
+    mask, _, causal = (*node.args[3:], *(None, 0, False)[len(node.args) - 3 :])
+    return node.kwargs.get("attn_mask", mask), bool(node.kwargs.get("is_causal", causal))
+
+
+def _is_large(node: Node) -> bool:
+    """Return whether attention has more scores than a cache holds, and whole vectors."""
+    queries, keys, values = (part.meta["val"].shape for part in node.args[:3])
+    scores = math.prod(queries[:-1]) * keys[-2]
+    vectors = keys[-1] % LANES == values[-1] % LANES == 0
+    alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2] and len(queries) < 5
+    shared = len(queries) < 3 or queries[-3] % keys[-3] == 0
+    return scores > MOST_SCORES and vectors and alike and shared
+
+
 def _heads(graph: Graph, part: Node) -> Node:
     """Return queries, keys or values as a batch of matrices, one a head."""
     shape = part.meta["val"].shape
@@ -136,9 +183,5 @@ def _heads(graph: Graph, part: Node) -> Node:
 
 def _is_plain(node: Node) -> bool:
     """Return whether attention has no mask, and as many heads of keys as of queries."""
-    masks = (*node.args[3:4], *node.args[5:6], node.kwargs.get("attn_mask"))
-    flags = node.kwargs.get("is_causal"), node.kwargs.get("enable_gqa")
     heads = {tuple(part.meta["val"].shape[:-2]) for part in node.args[:3]}
-    return len(heads) == 1 and not any(
-        value is not None and value is not False for value in (*masks, *flags)
-    )
+    return len(heads) == 1 and _mask_of(node) == (None, False)

@@ -8,47 +8,68 @@ import pytest
 pytest.importorskip("tvm", reason="TVM is in an environment of its own")
 
 import torch
-import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 from tvm import te, topi
-from tvm.ir import IRModule
+from tvm.runtime import empty, tensor
 
+from lib.collect.tvm.agreement import difference
 from lib.collect.tvm.attention import ROWS, attention, schedules
 from lib.collect.tvm.compiler import Sampler, alone, lowered, machine_program
 from lib.collect.tvm.graph import graph_of
-from lib.collect.tvm.importing import imported
+from lib.collect.tvm.importing import arrays_of, imported
+from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.rewriting import MOST_SCORES
 from tests.collect.tvm.test_importing import Does
 
 COUNTS, WIDTHS = st.integers(1, 70), st.sampled_from([16, 48, 64])
 
 
-def program(*shapes: tuple[int, ...], scale: float) -> IRModule:
+def program(*shapes, mask=None, scale=1.0, causal=False, side_by_side=1):
     parts = [te.placeholder(shape, name=f"x{k}") for k, shape in enumerate(shapes)]
-    return alone(te.create_prim_func([*parts, attention(*parts, scale)]))
+    masks = [te.placeholder(mask, name="mask")] if mask else []
+    result = attention(*parts, *(masks or [None]), scale, causal, side_by_side)
+    return alone(te.create_prim_func([*parts, *masks, result]))
 
 
-@settings(max_examples=8)
-@given(st.integers(1, 3), COUNTS, COUNTS, WIDTHS, WIDTHS, st.floats(0.1, 2))
-def test_every_schedule_computes_attention(heads, queries, keys, width, outputs, scale):
-    shapes = (heads, queries, width), (heads, keys, width), (heads, keys, outputs)
-    generator = torch.Generator().manual_seed(queries)
-    parts = [torch.randn(shape, generator=generator) - 3 for shape in shapes]
-    expected = functional.scaled_dot_product_attention(*parts, scale=scale)
-    found = schedules(program(*shapes, scale=scale))
+@st.composite
+def cases(draw):
+    """Queries, keys, values, what else there is to attention, and a shape of a mask."""
+    examples, heads, shared = (draw(st.integers(1, 2)) for _ in range(3))
+    queries, keys, width, outputs = (draw(kind) for kind in (COUNTS, COUNTS, WIDTHS, WIDTHS))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
+    heads, several = heads * shared, heads
+    shapes = (heads, queries, width), (several, keys, width), (several, keys, outputs)
+    parts = [torch.randn(examples, *shape, generator=generator) - 1 for shape in shapes]
+    full = examples, heads, queries, keys
+    mask = draw(st.none() | st.tuples(*(st.sampled_from([1, length]) for length in full)))
+    if mask:
+        mask = torch.where(torch.rand(mask, generator=generator) < 0.6, 0.5, -np.inf)
+    causal = mask is None and draw(st.booleans())
+    return parts, mask, {"scale": draw(st.floats(0.1, 2)), "causal": causal}
+
+
+@settings(max_examples=12)
+@given(cases())
+def test_every_schedule_computes_attention(case):
+    parts, mask, how = case
+    flags = {"attn_mask": mask, "scale": how["scale"], "is_causal": how["causal"]}
+    expected = functional.scaled_dot_product_attention(*parts, **flags, enable_gqa=True)
+    flat = [part.flatten(0, 1) for part in parts]
+    how |= {"mask": mask if mask is None else tuple(mask.shape), "side_by_side": parts[0].shape[1]}
+    found = schedules(program(*(part.shape for part in flat), **how))
     assert len(found) in (2, 4)
+    masks = [] if mask is None else [mask]
     for schedule in found:
-        result = tvm.runtime.empty(expected.shape, "float32")
+        result = empty(expected.flatten(0, 1).shape, "float32")
         run = machine_program(lowered([schedule.mod]), "avx2")["f0"]
-        run(*map(tvm.runtime.tensor, (part.numpy() for part in parts)), result)
-        assert np.allclose(np.from_dlpack(result), expected, atol=1e-4)
+        run(*(tensor(part.contiguous().numpy()) for part in (*flat, *masks)), result)
+        assert np.allclose(np.from_dlpack(result), expected.flatten(0, 1), atol=1e-4)
 
 
 def test_a_cache_holds_its_scores_and_weights():
-    few, many, *_ = schedules(program((2, 1500, 64), (2, 700, 64), (2, 700, 64), scale=1.0))
+    few, many, *_ = schedules(program((2, 1500, 64), (2, 700, 64), (2, 700, 64)))
     for schedule, rows in ((few, ROWS), (many, 60)):  # of 1 MiB: at most 186, a part of 1,500
         loops = schedule.get_loops(schedule.get_sblock("mean"))
         assert int(schedule.get(loops[2]).extent) == rows
@@ -56,13 +77,29 @@ def test_a_cache_holds_its_scores_and_weights():
     assert schedules(alone(te.create_prim_func([*product.op.input_tensors, product]))) == []
 
 
-def test_a_network_has_it_where_no_cache_holds_all_scores():
+SEEN = torch.rand(1, 1, 200, 200) < 0.9
+LARGE = {
+    "no mask": (4, {}),
+    "causal, heads share keys": (2, {"is_causal": True, "enable_gqa": True}),
+    "a mask, of which a row is all": (4, {"attn_mask": SEEN & (torch.arange(200)[:, None] != 7)}),
+    "a mask that is added": (4, {"attn_mask": torch.randn(200, 200), "scale": 0.1}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_network_has_it_where_no_cache_holds_all_scores(name):
+    keys, how = LARGE[name]
+    network = Does(lambda x, y: functional.scaled_dot_product_attention(x, y, y, **how))
+    inputs = torch.randn(8, 4, 200, 16), torch.randn(8, keys, 200, 16)
+    found = imported(Network("mine", lambda: (network, inputs)))
+    tasks = [task for task in graph_of(found).tasks if schedules(task)]
+    assert len(tasks) == 1
+    assert len({s.mod.script() for s in Sampler(tasks[0], 0).draw(8)}) == 4  # and no others
+    machine = runner(compiled(found.module, found.values, "sse2"), found.inputs)
+    assert difference(arrays_of(machine())[0], found.expected[0]) < 2e-6
+
+
+def test_a_network_has_parts_where_a_cache_holds_all_scores():
     network = Does(lambda x: functional.scaled_dot_product_attention(x, x, x))
-    tasks = {}
-    for count in (64, 200):
-        inputs = (torch.randn(1, 32, count, 16),)
-        graph = graph_of(imported(Network("mine", lambda inputs=inputs: (network, inputs))))
-        tasks[32 * count**2 > MOST_SCORES] = [task for task in graph.tasks if schedules(task)]
-    assert tasks[False] == [] and len(tasks[True]) == 1
-    drawn = Sampler(tasks[True][0], 0).draw(8)  # a search has no other
-    assert len({schedule.mod.script() for schedule in drawn}) == 4
+    found = imported(Network("mine", lambda: (network, (torch.randn(8, 4, 64, 16),))))
+    assert not [task for task in graph_of(found).tasks if schedules(task)]
