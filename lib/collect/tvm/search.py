@@ -130,23 +130,22 @@ class Search:
 
         A search begins with tiles that registers hold, the fastest as predicted first.
         """
-        packs, model = compiler.packable(module), self.model(talk)
+        model, sampler = self.model(talk), compiler.Sampler(module, self.args.seed)
         asks = begins and isinstance(model, PredictorModel)
-        if tiled := tilings(module, lanes_of(self.args.device), TILED) if asks else []:
+        if tiled := tilings(sampler, lanes_of(self.args.device), TILED) if asks else []:
             first = np.argsort(model.logs(talk.task, tiled))[: min(ROUND, left)]
             self.measure(module, talk, [tiled[k] for k in first], expected, values)
             left -= len(first)
         if not left:
             return
-        done = len(self.database.measured(module))
+        seed = self.args.seed + len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)
-        context = compiler.context_of(module, self.args.seed + done, packs, strategy)
-        space = context.generate_design_space()
+        context = compiler.context_of(module, seed, sampler.packs, strategy)
         if earlier := self.database.programs(module):
             arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
             again = [meta_schedule.MeasureCandidate(schedule, arguments) for schedule, _ in earlier]
             model.update(context, again, results_of([seconds for _, seconds in earlier]))
-        context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
+        context.pre_tuning(left, min(ROUND, left), sampler.designs, self.database.tvm, model)
         while candidates := context.generate_measure_candidates():
             schedules = [candidate.sch for candidate in candidates]
             results = results_of(self.measure(module, talk, schedules, expected, values))

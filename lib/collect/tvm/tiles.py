@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, product
 
-from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import codegen
 
-from lib.collect.tvm.compiler import context_of, hash_of, packable, target_of
+from lib.collect.tvm.compiler import Sampler, hash_of, target_of
 
 ROWS = range(4, 15)  # of a tile
 STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
@@ -30,26 +29,26 @@ def lanes_of(device: str) -> int:
     return 16 if codegen.llvm_cpu_has_features("avx512f", target_of(device)) else 8
 
 
-def tilings(task: IRModule, lanes: int, most: int) -> list[Schedule]:
+def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     """Return schedules of a task with one sum; none of another task, or if nothing fits.
 
     Args:
-        task: as MetaSchedule takes it.
+        sampler: of the task.
         lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
         most: schedules.
 
     Returns:
         The schedules, those first that load least for a multiplication.
     """
-    context = context_of(task, 0, packable(task), "replay-trace")
     found: dict[str, Schedule] = {}
-    choices = product(_choices(context.generate_design_space(), lanes), UNROLLED)
+    changes = sampler.context.space_generator.postprocs
+    choices = product(_choices(sampler.designs, lanes), UNROLLED)
     for (cuts, design), unrolled in islice(choices, most):
-        schedule = Schedule(task)
+        schedule = Schedule(sampler.task)
         with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
             _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
             schedule.enter_postproc()  # which a search breeds without
-            if all(change.apply(schedule) for change in context.space_generator.postprocs):
+            if all(change.apply(schedule) for change in changes):
                 found.setdefault(hash_of(schedule.mod), schedule)
     return list(found.values())
 

@@ -75,8 +75,9 @@ def drawn(number: int) -> tuple[Found, bool]:
     """Return the fastest of a few programs of a task, and whether a search may know better: of
     tiles that registers hold, or random ones."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
-    tiled = tilings(task, 16, TILED) or tilings(task, 8, TILED)
-    schedules = tiled or Sampler(task, WORK.seed).draw(DRAWN) or [Schedule(task)]
+    sampler = Sampler(task, WORK.seed)
+    tiled = tilings(sampler, 16, TILED) or tilings(sampler, 8, TILED)
+    schedules = tiled or sampler.draw(DRAWN) or [Schedule(task)]
     model.logs(hash_of(task), schedules)
     return fastest(task, model), not tiled
 

@@ -14,7 +14,7 @@ from tvm.ir import IRModule
 from tvm.te import create_prim_func, placeholder
 
 from lib.collect.tvm.agreement import same
-from lib.collect.tvm.compiler import alone, unscheduled
+from lib.collect.tvm.compiler import Sampler, alone, unscheduled
 from lib.collect.tvm.running import Batch, time_programs
 from lib.collect.tvm.tiles import ROWS, SPARE, lanes_of, tilings
 
@@ -42,7 +42,7 @@ def product(rows: int, summed: int, columns: int) -> IRModule:
     ],
 )
 def test_tiles_fit_registers_and_compute_the_same(task, lanes):
-    found = tilings(task, lanes, 9)
+    found = tilings(Sampler(task, 0), lanes, 9)
     assert found
     for schedule in found:
         cuts = [
@@ -61,12 +61,12 @@ def test_tiles_fit_registers_and_compute_the_same(task, lanes):
 
 def test_what_has_no_sum_of_many_has_no_tiles():
     image = placeholder((1, 14, 14, 32), name="image")
-    assert tilings(alone(create_prim_func([image, topi.nn.relu(image)])), 16, 9) == []
+    assert tilings(Sampler(alone(create_prim_func([image, topi.nn.relu(image)])), 0), 16, 9) == []
     weights = placeholder((3, 3, 32, 1), name="weights")
     result = topi.nn.depthwise_conv2d_nhwc(image, weights, 1, 1, 1)
-    assert tilings(alone(create_prim_func([image, weights, result])), 16, 9) == []
-    assert tilings(product(30, 4, 64), 16, 9) == []
-    assert tilings(product(31, 64, 64), 16, 9) == []
+    assert tilings(Sampler(alone(create_prim_func([image, weights, result])), 0), 16, 9) == []
+    assert tilings(Sampler(product(30, 4, 64), 0), 16, 9) == []
+    assert tilings(Sampler(product(31, 64, 64), 0), 16, 9) == []
 
 
 def test_vectors_are_as_long_as_the_processors():
