@@ -50,18 +50,19 @@ class Case:
 
 def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
     """A model of this repository with settings of its own."""
+    return lambda case: _trained(case, model, **changes)(case.test)
 
-    def run(case: Case) -> np.ndarray:
-        chosen: ProgramCollection = MODELS["programs"][model](
-            "programs-cpu", seed=case.seed, split=case.split, **changes
-        )
-        data = named(chosen.fold)(chosen, case.train, case.valid, case.devices)
-        with tempfile.TemporaryDirectory() as folder:
-            training = Training(data, 0, Path(folder) / "state", "bench")
-            list(training.run())
-        return predict(training.network.eval(), case.test, case.devices, chosen.batch)
 
-    return run
+def _trained(case: Case, model: str, **changes: object) -> Callable[[Programs], np.ndarray]:
+    chosen: ProgramCollection = MODELS["programs"][model](
+        "programs-cpu", seed=case.seed, split=case.split, **changes
+    )
+    data = named(chosen.fold)(chosen, case.train, case.valid, case.devices)
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(data, 0, Path(folder) / "state", "bench")
+        list(training.run())
+    found = training.network.eval()
+    return lambda programs: predict(found, programs, case.devices, chosen.batch)
 
 
 def _table(programs: Programs, case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -88,10 +89,11 @@ def xgboost(case: Case) -> np.ndarray:
 
 
 def with_less(share: float, of: str) -> Callable[[Case], np.ndarray]:
-    """``cdmpp-plus`` that learns from a share of the programs, or of the networks' tasks."""
+    """``cdmpp-plus`` that learns from a share of the programs, as drawn or chosen, or of the
+    networks' tasks."""
 
     def run(case: Case) -> np.ndarray:
-        kept = _some_programs(case, share) if of == "programs" else _some_networks(case, share)
+        kept = LESS[of](case, share)
         return network("cdmpp-plus")(replace(case, train=case.train.some(kept)))
 
     return run
@@ -110,6 +112,43 @@ def _some_networks(case: Case, share: float) -> np.ndarray:
     return tasks[case.train.task]
 
 
+def _spread(case: Case, share: float) -> np.ndarray:
+    """Of each task the programs that are farthest from those before, by pooled features."""
+    rows = pooled_rows(case.train).astype(np.float64)
+    rows = (rows - rows.mean(0)) / (rows.std(0) + 1e-6)
+    kept = np.zeros(len(rows), bool)
+    for task in np.unique(case.train.task):
+        (own,) = np.nonzero(case.train.task == task)
+        nearest, chosen = np.full(len(own), np.inf), 0
+        for _ in range(max(1, round(share * len(own)))):
+            kept[own[chosen]] = True
+            nearest = np.minimum(nearest, ((rows[own] - rows[own[chosen]]) ** 2).sum(1))
+            chosen = int(nearest.argmax())
+    return kept
+
+
+def _disputed(case: Case, share: float) -> np.ndarray:
+    """Half of them at random, then those of which two networks that have learned from that half
+    say most different things: the more different, the more probable."""
+    kept = _some_programs(case, share / 2)
+    half = replace(case, train=case.train.some(kept))
+    one, other = (
+        _trained(replace(half, seed=case.seed + turn), "cdmpp-plus")(case.train)
+        for turn in (0, 100)
+    )
+    gap = np.where(kept, 0, np.abs(one - other).mean(1))
+    more = round(share * len(kept)) - kept.sum()
+    generator = np.random.default_rng([case.seed, 3])
+    kept[generator.choice(len(kept), more, replace=False, p=gap / gap.sum())] = True
+    return kept
+
+
+LESS: dict[str, Callable[[Case, float], np.ndarray]] = {
+    "programs": _some_programs,
+    "networks": _some_networks,
+    "programs, spread": _spread,
+    "programs, disputed": _disputed,
+}
 VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "cdmpp-plus": network("cdmpp-plus"),
     "cdmpp": network("cdmpp"),
@@ -124,7 +163,7 @@ ABLATIONS: dict[str, Callable[[Case], np.ndarray]] = {
 SHARES = (1 / 8, 1 / 4, 1 / 2)
 CURVES: dict[str, Callable[[Case], np.ndarray]] = {
     f"cdmpp-plus, {share:.3g} of the {of}": with_less(share, of)
-    for of in ("programs", "networks")
-    for share in SHARES
+    for of in LESS
+    for share in (SHARES if "," not in of else SHARES[1:2])
 }
 MEASURABLE = {**VARIANTS, **ABLATIONS, **CURVES}

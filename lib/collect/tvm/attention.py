@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
 
 from tvm import te, tirx, topi
 from tvm.ir import IRModule
@@ -56,23 +55,23 @@ def attention(
     rows, columns = (-(-n // of) * of for n, of in ((count, ROWS), (own, COLUMNS)))
     factor, zero = tirx.const(scale, "float32"), tirx.const(0.0, "float32")
 
-    def inside(place: tirx.Var, few: int, many: int, value: tirx.PrimExpr, otherwise: Any) -> Any:
-        """Return a value, and another one beyond those that there are."""
-        return value if few == many else tirx.if_then_else(place < few, value, otherwise)
+    def inside(place: tirx.Var, few: int, many: int, value: tirx.PrimExpr) -> tirx.PrimExpr:
+        """Return a value, and 0 beyond those that there are."""
+        return value if few == many else tirx.if_then_else(place < few, value, zero)
 
     scaled = te.compute(
         (heads, rows, width),
-        lambda h, i, d: inside(i, count, rows, queries[h, i, d] * factor, zero),
+        lambda h, i, d: inside(i, count, rows, queries[h, i, d] * factor),
         name="scaled_queries",
     )
     turned = te.compute(
         (heads, width, columns),
-        lambda h, d, j: inside(j, own, columns, keys[h // shared, j, d], zero),
+        lambda h, d, j: inside(j, own, columns, keys[h // shared, j, d]),
         name="turned_keys",
     )
     filled = te.compute(
         (heads, columns, outputs),
-        lambda h, j, n: inside(j, own, columns, values[h // shared, j, n], zero),
+        lambda h, j, n: inside(j, own, columns, values[h // shared, j, n]),
         name="filled_values",
     )
     d, r, s, t = (
@@ -89,13 +88,8 @@ def attention(
         """Return a score, which is the least number for keys that are not there."""
         score = scores[h, i, j]
         if mask is not None:
-            places = (
-                h // side_by_side,
-                h % side_by_side,
-                tirx.min(i, count - 1),
-                tirx.min(j, own - 1),
-            )
-            pairs = zip(places, mask.shape, strict=True)
+            inner = tirx.min(i, count - 1), tirx.min(j, own - 1)
+            pairs = zip((h // side_by_side, h % side_by_side, *inner), mask.shape, strict=True)
             score += mask[tuple(0 if int(length) == 1 else place for place, length in pairs)]
         there = tirx.all(j < own, j <= i) if causal else j < own
         # (Of both choices, for a vector is not divided between the two.)
