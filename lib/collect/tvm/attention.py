@@ -49,35 +49,11 @@ def attention(
     Returns:
         (heads, queries, outputs).
     """
-    heads, count, width = (int(x) for x in queries.shape)
-    shared = heads // int(keys.shape[0])
-    own, outputs = (int(x) for x in values.shape[1:])
-    rows, columns = (-(-n // of) * of for n, of in ((count, ROWS), (own, COLUMNS)))
-    factor, zero = tirx.const(scale, "float32"), tirx.const(0.0, "float32")
-
-    def inside(place: tirx.Var, few: int, many: int, value: tirx.PrimExpr) -> tirx.PrimExpr:
-        """Return a value, and 0 beyond those that there are."""
-        return value if few == many else tirx.if_then_else(place < few, value, zero)
-
-    scaled = te.compute(
-        (heads, rows, width),
-        lambda h, i, d: inside(i, count, rows, queries[h, i, d] * factor),
-        name="scaled_queries",
-    )
-    turned = te.compute(
-        (heads, width, columns),
-        lambda h, d, j: inside(j, own, columns, keys[h // shared, j, d]),
-        name="turned_keys",
-    )
-    filled = te.compute(
-        (heads, columns, outputs),
-        lambda h, j, n: inside(j, own, columns, values[h // shared, j, n]),
-        name="filled_values",
-    )
-    d, r, s, t = (
-        te.reduce_axis((0, length), name)
-        for length, name in ((width, "d"), (columns, "r"), (columns, "s"), (columns, "t"))
-    )
+    (heads, count, width), own = map(int, queries.shape), int(keys.shape[1])
+    scaled, turned, filled = _filled_up(queries, keys, values, scale)
+    (_, rows, _), (_, columns, outputs) = (map(int, part.shape) for part in (scaled, filled))
+    d = te.reduce_axis((0, width), "d")
+    r, s, t = (te.reduce_axis((0, columns), name) for name in "rst")
     scores = te.compute(
         (heads, rows, columns),
         lambda h, i, j: te.sum(scaled[h, i, d] * turned[h, d, j], axis=d),
@@ -111,6 +87,37 @@ def attention(
     if rows == count:
         return mean
     return te.compute((heads, count, outputs), lambda h, i, n: mean[h, i, n], name="asked_for")
+
+
+def _filled_up(
+    queries: te.Tensor, keys: te.Tensor, values: te.Tensor, scale: float
+) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """Return queries as scaled, keys as columns, and values; filled up by zeros, for each head."""
+    heads, count, width = map(int, queries.shape)
+    shared, own, outputs = heads // int(keys.shape[0]), *map(int, values.shape[1:])
+    rows, columns = (-(-n // of) * of for n, of in ((count, ROWS), (own, COLUMNS)))
+    factor, zero = tirx.const(scale, "float32"), tirx.const(0.0, "float32")
+
+    def inside(place: tirx.Var, few: int, many: int, value: tirx.PrimExpr) -> tirx.PrimExpr:
+        """Return a value, and 0 beyond those that there are."""
+        return value if few == many else tirx.if_then_else(place < few, value, zero)
+
+    scaled = te.compute(
+        (heads, rows, width),
+        lambda h, i, d: inside(i, count, rows, queries[h, i, d] * factor),
+        name="scaled_queries",
+    )
+    turned = te.compute(
+        (heads, width, columns),
+        lambda h, d, j: inside(j, own, columns, keys[h // shared, j, d]),
+        name="turned_keys",
+    )
+    filled = te.compute(
+        (heads, columns, outputs),
+        lambda h, j, n: inside(j, own, columns, values[h // shared, j, n]),
+        name="filled_values",
+    )
+    return scaled, turned, filled
 
 
 def schedules(task: IRModule) -> list[Schedule]:

@@ -13,7 +13,6 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from lib.collect.tvm.archives import load
-from lib.collect.tvm.attention import attention
 from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError
@@ -154,6 +153,8 @@ def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
 
 def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
     """Return attention as one program."""
+    from lib.collect.tvm.attention import attention
+
     return importer.block_builder.emit_te(attention, *importer.retrieve_args(node))
 
 
