@@ -20,8 +20,7 @@ from lib.collect.tvm.agreement import fingerprint
 
 VISITS = 10  # of each program, seconds apart
 READING_SECONDS = 4e-4  # of runs in one reading, at least one run
-# Seconds a run below which: visits.
-LIMITS = ((1e-3, 10), (4e-3, 8), (2e-2, 5), (0.1, 3), (np.inf, 1))
+LIMITS = ((1e-3, 10), (4e-3, 8), (2e-2, 5), (np.inf, 3))  # seconds a run below which: visits
 SHORT = 4e-3  # seconds a run: programs that take less are run once beforehand, for the caches
 HUGE_PAGE = 1 << 21
 ALIGNMENT = 64  # of tensors, as TVM's own
