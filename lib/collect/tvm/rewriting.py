@@ -9,6 +9,8 @@ no cache holds all scores stays one operator.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch._ops import OpOverload
@@ -54,9 +56,9 @@ def rewrite(exported: ExportedProgram) -> None:
     for node in list(exported.graph.nodes):
         if node.target == _aten.batch_norm.default and not node.args[5]:
             parts = _folded
-        elif node.target == _aten.scaled_dot_product_attention.default and _is_large(node):
-            parts = _as_one
-        elif node.target == _aten.scaled_dot_product_attention.default and _is_plain(node):
+        elif node.target == _aten.scaled_dot_product_attention.default and (
+            _is_large(node) or _is_plain(node)
+        ):
             parts = _attention
         else:
             continue
@@ -107,18 +109,22 @@ def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
 
 
 def _attention(graph: Graph, node: Node) -> Node:
-    """Return attention in its parts (Vaswani et al. 2017, equation 1), a matrix for each head.
+    """Return attention (Vaswani et al. 2017, equation 1), a matrix for each head."""
+    heads = [_heads(graph, part) for part in node.args[:3]]
+    scale = node.kwargs.get("scale") or node.args[1].meta["val"].shape[-1] ** -0.5
+    result = (_as_one if _is_large(node) else _in_parts)(graph, node, heads, scale)
+    return _call(graph, _aten.reshape.default, result, [*node.meta["val"].shape])
+
+
+def _in_parts(graph: Graph, node: Node, heads: Sequence[Node], scale: float) -> Node:
+    """Return attention without a mask in its parts.
 
     Tiles of MetaSchedule divide their loops, and 1,500 keys or 197 divide into no whole vectors.
     So more are added, whose scores are far below all others, and whose values are 0.
     """
-
-    def call(operator: OpOverload, *arguments: object) -> Node:
-        return graph.call_function(operator, arguments)
-
-    queries, keys, values = (_heads(graph, part) for part in node.args[:3])
-    width, count = (node.args[1].meta["val"].shape[k] for k in (-1, -2))
-    queries = call(_aten.mul.Scalar, queries, node.kwargs.get("scale") or width**-0.5)
+    call, (queries, keys, values) = partial(_call, graph), heads
+    count = node.args[1].meta["val"].shape[-2]
+    queries = call(_aten.mul.Scalar, queries, scale)
     keys = call(_aten.transpose.int, keys, -2, -1)
     more = -count % LANES if count > FEW * LANES else 0
     if more:
@@ -132,18 +138,12 @@ def _attention(graph: Graph, node: Node) -> Node:
         graph.owning_module.register_buffer(name, mask)
         scores = call(_aten.add.Tensor, scores, graph.get_attr(name))
     shares = call(_aten.softmax.int, scores, -1)
-    result = call(_aten.bmm.default, shares, values)
-    return call(_aten.reshape.default, result, [*node.meta["val"].shape])
+    return call(_aten.bmm.default, shares, values)
 
 
-def _as_one(graph: Graph, node: Node) -> Node:
+def _as_one(graph: Graph, node: Node, heads: Sequence[Node], scale: float) -> Node:
     """Return attention as one operator, of 3 dimensions, and a mask of 4 that is added."""
-
-    def call(operator: OpOverload, *arguments: object) -> Node:
-        return graph.call_function(operator, arguments)
-
-    queries = node.args[0].meta["val"].shape
-    mask, causal = _mask_of(node)
+    call, (mask, causal) = partial(_call, graph), _mask_of(node)
     if mask is not None:
         kind, shape = mask.meta["val"].dtype, mask.meta["val"].shape
         if kind == torch.bool:
@@ -151,12 +151,13 @@ def _as_one(graph: Graph, node: Node) -> Node:
             mask = call(_aten.zeros.default, shape)
             mask = call(_aten.masked_fill.Scalar, mask, hidden, -math.inf)
         mask = call(_aten.reshape.default, mask, [*[1] * (4 - len(shape)), *shape])
-    parts = [_heads(graph, part) for part in node.args[:3]]
-    scale = node.kwargs.get("scale") or queries[-1] ** -0.5
+    queries = node.args[0].meta["val"].shape
     side_by_side = queries[-3] if len(queries) > 2 else 1
-    whole = torch.ops.tgraph.attention.default
-    result = call(whole, *parts, mask, scale, causal, side_by_side)
-    return call(_aten.reshape.default, result, [*node.meta["val"].shape])
+    return call(torch.ops.tgraph.attention.default, *heads, mask, scale, causal, side_by_side)
+
+
+def _call(graph: Graph, operator: OpOverload, *arguments: object) -> Node:
+    return graph.call_function(operator, arguments)
 
 
 def _mask_of(node: Node) -> tuple[Node | None, bool]:
