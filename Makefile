@@ -89,7 +89,7 @@ RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
 # Networks wait for torch-scatter only where it adds up for them (lib/models/common/scatter.py).
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
-LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(wildcard /dev/nvidia[0-9]*),gpu)),$(READY)-scatter)
+LOOPS := $(READY) $(READY)-native $(READY)-bytecode $(if $(filter $(call planned,scatter),any $(if $(wildcard /dev/nvidia[0-9]*),gpu)),$(READY)-scatter)
 # A stage's command: `ON="srun -c2"` before it has it run elsewhere (docs/how-to/cluster.md). What
 # it was to write must be there in the end: an engine may end well before its job does.
 STAGE = $(if $(value ON),$(ON) )$(RUN)

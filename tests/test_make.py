@@ -324,7 +324,7 @@ def test_everything_is_a_make_for_each_collection_that_has_data(repository):
         write_collection(root, name, train=2, valid=1, test=0)
     script = STAND_IN.replace("exec", "case $* in *xla-random*) exit 3;; esac\nexec")
     (repository / "stand-in" / "bin" / "python").write_text(script)
-    for stamp in (".ready-torch", ".ready", ".ready-native"):  # for makes that make starts
+    for stamp in (".ready-torch", ".ready", ".ready-native", ".ready-bytecode"):  # for makes below
         (repository / "stand-in" / stamp).touch()
     given = {"DATA": "data/all", "MODEL": "tgraph", "EPOCHS": 3, "OUTPUTS": "new"}
     done = told(repository, "everything", **given)

@@ -25,7 +25,7 @@ from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json,
 from lib.files.locks import only_writer
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
+FLAGS = ["-O2", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
 NAME = "tgraph_native"
 LINKED = ["-fopenmp"]  # finds the OpenMP that torch has loaded: both have the same name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone

@@ -3,15 +3,18 @@
 ##@ work on tgraph
 setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it themselves)
 
-# (A VENV that is a link is followed: Python does not.) Of packages only what is imported becomes
-# bytecode, a fifth of it.
-new_venv = $(call quoted,$(PYTHON)) -m venv "$$(realpath -m $(1))"
+# (A VENV that is a link is followed: Python does not.) A recent pip resolves in half the time of the
+# one that comes with Python. Of packages only what is imported becomes bytecode, a fifth of it.
+new_venv = $(call quoted,$(PYTHON)) -m venv --without-pip "$$(realpath -m $(1))" && \
+	{ $(call quoted,$(PYTHON)) -m pip --python $(1)/bin/python install --quiet --no-compile \
+	$$(grep '^pip==' requirements.txt) || $(1)/bin/python -m ensurepip; }
 INSTALL = $(RUN) -m pip install --quiet --no-compile
 
 # First what torch needs, so that torch and the other packages can go side by side: none of them
-# brings one that another brings. The loops of lib/native are compiled as soon as torch is there.
+# brings one that another brings. The loops of lib/native are compiled as soon as torch is there, and
+# beside them the bytecode of what folds import: else the first two would each make it, 15 seconds.
 # (Secondary: where the whole environment is there, nobody asks for its parts.)
-.SECONDARY: $(READY)-first $(READY)-torch $(READY)-packages
+.SECONDARY: $(READY)-first $(READY)-torch $(READY)-packages $(READY)-bytecode
 $(READY)-first: requirements.txt
 	@echo 'setup: installing the packages of $< (a minute, once)'
 	$(call new_venv,$(VENV))
@@ -23,10 +26,14 @@ $(READY)-torch: requirements.txt $(READY)-first
 	touch $@
 
 $(READY)-packages: requirements.txt $(READY)-first
-	$(INSTALL) $$(grep -Ev '^(#|torch==|torch-scatter==)' $<)
+	$(INSTALL) $$(grep -Ev '^(#|pip==|torch==|torch-scatter==)' $<)
 	touch $@
 
 $(READY): $(READY)-torch $(READY)-packages
+	touch $@
+
+$(READY)-bytecode: $(READY)
+	$(RUN) -c 'import torch._dynamo, scipy.stats, wandb, polars'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
