@@ -17,16 +17,18 @@ from tvm.target import codegen
 
 from lib.collect.tvm.compiler import Sampler, hash_of, target_of
 
-ROWS = range(4, 15)  # of a tile
+ROWS = range(4, 15)  # of a tile, in one or two lines of an image
+AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
 STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
 LARGE = 1 << 20  # bytes of weights that a core's own caches do not keep
+FEWEST = 8  # numbers of a vector
 SPARE = 4  # registers that hold no part of the result
 UNROLLED = (2, 1, 3)  # of compiler.UNROLL_STEPS
 
 
 def lanes_of(device: str) -> int:
     """Return how many numbers the vectors of an instruction set have."""
-    return 16 if codegen.llvm_cpu_has_features("avx512f", target_of(device)) else 8
+    return 16 if codegen.llvm_cpu_has_features("avx512f", target_of(device)) else FEWEST
 
 
 def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
@@ -35,6 +37,7 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     Args:
         sampler: of the task.
         lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
+            Vectors of 8 are for results that none of 16 divide, too, such as 40 channels.
         most: schedules.
 
     Returns:
@@ -42,7 +45,8 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     """
     found: dict[str, Schedule] = {}
     changes = sampler.context.space_generator.postprocs
-    choices = product(_choices(sampler.designs, lanes), UNROLLED)
+    cut = _choices(sampler.designs, lanes) or _choices(sampler.designs, FEWEST)
+    choices = product(cut, UNROLLED)
     for (cuts, design), unrolled in islice(choices, most):
         schedule = Schedule(sampler.task)
         with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
@@ -67,13 +71,20 @@ def _choices(designs: Sequence[Schedule], lanes: int) -> list[tuple[list[list[in
 
 
 def _decided(trace: Trace, cuts: Sequence[Sequence[int]], unrolled: int) -> Trace:
-    """Return a design with these cuts of its loops, in their order, and this unrolling."""
+    """Return a design with these cuts of its loops, in their order, and this unrolling.
+
+    An image gets its zeros once, and not again for each tile; where a channel is all that is
+    summed, a tile's own loops are unrolled, and know where there are zeros.
+    """
+    zeros = INLINED if cuts[-1] == [1, 1] else AT_ROOT
     decisions, left = dict(trace.decisions.items()), iter(cuts)
     for step in trace.insts:
         if step.kind.name == "SamplePerfectTile":
             decisions[step] = next(left)
         elif step.kind.name == "SampleCategorical":
             decisions[step] = unrolled
+        elif step.kind.name == "SampleComputeLocation":
+            decisions[step] = zeros
     return Trace(list(trace.insts), decisions)
 
 
@@ -82,29 +93,42 @@ def _cuts(
 ) -> Iterator[tuple[float, list[list[int]]]]:
     """Yield cuts, after the loads for a multiplication: of a block's loops, then of its sum's.
 
-    Vectors go along the last loop, rows along the last of the others that has some. A window is
-    summed inside or outside a part of the channels. Large weights are read once: all rows of an
-    image take their turns at a part of these.
+    Vectors go along the last loop, rows along the last of the others that has some, and along two
+    lines of an image: 14 pixels have no other four rows. A window is summed inside or outside a
+    part of the channels. Large weights are read once: all rows of an image take their turns at a
+    part of these. Where each channel is summed on its own, a tile has one vector of channels, and
+    its window goes over what is in registers.
     """
     *outer, columns = own
     *window, channels = summed
     rowed = [k for k, length in enumerate(outer) if any(length % rows == 0 for rows in ROWS)]
-    if not rowed or math.prod(summed) < lanes or channels == 1:
+    if not rowed or math.prod(summed) < FEWEST or (window and len(own) != len(summed) + 1):
         return
+    apart = channels == 1
     before, length, after = outer[: rowed[-1]], outer[rowed[-1]], outer[rowed[-1] + 1 :]
+    paired = window and before and before[-1] % 2 == 0
     tiles = [
-        (rows, wide)
-        for rows in ROWS
-        for wide in (1, 2, 4)
-        if length % rows == 0 and columns % (wide * lanes) == 0
-        if lanes // 4 <= rows * wide <= 2 * lanes - SPARE
+        (lines, rows, wide)
+        for lines, rows, wide in product(
+            (1, 2) if paired else (1,), range(2, 15), (1,) if apart else (1, 2, 4)
+        )
+        if length % rows == 0 and columns % (wide * lanes) == 0 and lines * rows in ROWS
+        if lanes // 4 <= lines * rows * wide <= 2 * lanes - SPARE
     ]
     large = 4 * math.prod(summed) * columns > LARGE
-    for (rows, wide), inside in product(tiles, {True, math.prod(window) == 1}):
+    for (lines, rows, wide), inside in product(tiles, {True, apart or math.prod(window) == 1}):
         steps = (STEPS << large) // (math.prod(window) if inside else 1)
         part = max(k for k in range(1, max(steps, 1) + 1) if channels % k == 0)
-        cuts = [[1, 1, n, 1] if large else [n, 1, 1, 1] for n in before]
+        own_lines = [1] * (len(before) - 1) + [lines]
+        cuts = [
+            [1, 1, n // k, k] if large else [n // k, 1, 1, k]
+            for n, k in zip(before, own_lines, strict=False)  # there may be none before
+        ]
         cuts += [[1, length // rows, 1, rows]]
         cuts += [*([1, n, 1, 1] for n in after), [columns // (wide * lanes), 1, 1, wide * lanes]]
         cuts += [*([1, n] if inside else [n, 1] for n in window), [channels // part, part]]
-        yield (rows + wide) / (rows * wide), cuts
+        inputs = 1 / wide
+        if apart:
+            reach = zip((rows, lines), reversed(window), strict=False)
+            inputs = math.prod((n + k - 1) / (n * k) for n, k in reach)
+        yield inputs + 1 / (lines * rows), cuts

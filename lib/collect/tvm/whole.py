@@ -76,7 +76,7 @@ def drawn(number: int) -> tuple[Found, bool]:
     tiles that registers hold, or random ones."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
     sampler = Sampler(task, WORK.seed)
-    tiled = tilings(sampler, 16, TILED) or tilings(sampler, 8, TILED)
+    tiled = tilings(sampler, 16, TILED)
     schedules = tiled or sampler.draw(DRAWN) or [Schedule(task)]
     model.logs(hash_of(task), schedules)
     return fastest(task, model), not tiled

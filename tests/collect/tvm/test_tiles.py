@@ -26,9 +26,28 @@ def convolution(size: int, inputs: int, outputs: int, kernel: int) -> IRModule:
     return alone(create_prim_func([image, weights, topi.nn.relu(result)]))
 
 
+def apart(size: int, channels: int, kernel: int) -> IRModule:
+    """Return a convolution of each channel on its own, as networks are imported with it."""
+    image = placeholder((1, size, size, channels), name="image")
+    weights = placeholder((kernel, kernel, 1, channels), name="weights")
+    how = {"data_layout": "NHWC", "kernel_layout": "HWIO", "groups": channels}
+    result = topi.nn.conv(image, weights, 1, kernel // 2, 1, **how)
+    return alone(create_prim_func([image, weights, topi.nn.relu(result)]))
+
+
 def product(rows: int, summed: int, columns: int) -> IRModule:
     left, right = placeholder((rows, summed), name="a"), placeholder((summed, columns), name="b")
     return alone(create_prim_func([left, right, topi.nn.matmul(left, right)]))
+
+
+def cuts_of(schedule) -> list[tuple[int, ...]]:
+    """Return the cuts of all loops but the sum's."""
+    cuts = [
+        tuple(map(int, schedule.trace.decisions[step]))
+        for step in schedule.trace.insts
+        if step.kind.name == "SamplePerfectTile"
+    ]
+    return [cut for cut in cuts if len(cut) == 4]
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
@@ -39,24 +58,37 @@ def product(rows: int, summed: int, columns: int) -> IRModule:
         convolution(14, 16, 48, 1),
         product(30, 64, 96),
         convolution(7, 256, 128, 3),
+        apart(14, 32, 3),
+        apart(7, 48, 5),
     ],
 )
 def test_tiles_fit_registers_and_compute_the_same(task, lanes):
     found = tilings(Sampler(task, 0), lanes, 9)
     assert found
     for schedule in found:
-        cuts = [
-            tuple(map(int, schedule.trace.decisions[step]))
-            for step in schedule.trace.insts
-            if step.kind.name == "SamplePerfectTile"
-        ]
-        *outer, columns = [cut for cut in cuts if len(cut) == 4]
+        *outer, columns = cuts_of(schedule)
         rows = math.prod(cut[3] for cut in outer)
         assert columns[3] % lanes == 0 and rows in ROWS
         assert rows * columns[3] // lanes <= 2 * lanes - SPARE
     modules = [schedule.mod for schedule in (unscheduled(task)[0], found[0], found[-1])]
     seconds, checks = time_programs(Batch("0", modules, "native"))
     assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
+
+
+def test_forty_channels_are_vectors_of_eight():
+    found = tilings(Sampler(convolution(14, 16, 40, 1), 0), 16, 3)
+    assert {cuts_of(schedule)[-1][3] for schedule in found} == {8}
+
+
+def test_an_image_of_14_pixels_has_tiles_of_two_lines_and_gets_its_zeros_once():
+    """Of 14 pixels there are no four, and seven rows of one vector load more; the convolution's own
+    loops would each add zeros again."""
+    for schedule in (found := tilings(Sampler(convolution(14, 32, 64, 3), 0), 8, 3)):
+        _, lines, pixels, columns = cuts_of(schedule)
+        assert (lines[3], pixels[3], columns[3]) == (2, 2, 16)
+        loops = schedule.get_loops(schedule.get_sblock("pad_temp"))
+        assert math.prod(schedule.get(loop).extent for loop in loops) == 16 * 16 * 32
+    assert found
 
 
 def test_what_has_no_sum_of_many_has_no_tiles():
