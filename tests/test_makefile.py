@@ -157,15 +157,10 @@ def test_a_raw_file_of_another_time_alone_is_looked_at_once(run, data, tmp_path)
     assert "Nothing to be done" in run()
 
 
-@pytest.mark.parametrize("asked", ["-n", "-t"])
-def test_a_dry_run_keeps_nothing(run, tmp_path, asked):
-    if asked != "-t":  # which is to touch
-        before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
-        run(asked, "all", EPOCHS=3)
-        assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
-    else:
-        run(asked, "all", EPOCHS=3)
-        assert started(run("-n", "all", EPOCHS=3)) == list(SCRIPTS[1:])
+def test_a_dry_run_keeps_nothing(run, tmp_path):
+    before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+    run("-n", "all", EPOCHS=3)
+    assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
 
 
 def test_a_failed_stage_leaves_no_target(run, tmp_path):
@@ -178,16 +173,6 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     assert not (scores / "fold_0.parquet").exists()
     python.write_text(STAND_IN)
     assert started(run()) == list(SCRIPTS[2:])
-
-
-def test_an_experiment_has_a_folder_of_its_own_and_shares_the_cache(run, tmp_path):
-    plain = next(path for path in (tmp_path / "out").iterdir() if (path / "scores").is_dir())
-    before = sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*"))
-    assert worked(run(EXPERIMENT="short.1", EPOCHS=3)) == list(SCRIPTS[1:])
-    assert (tmp_path / "out" / f"{plain.name}+short.1" / "report.html").exists()
-    assert sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*")) == before
-    run("clean", EXPERIMENT="short.1", CONFIRM=1)
-    assert plain.exists() and not list(plain.parent.glob("*+*"))
 
 
 # Stands for Slurm's: notes what it was given and where it was called, then runs the command.

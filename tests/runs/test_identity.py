@@ -149,7 +149,6 @@ LINEAR = f'            "linear": "lib.models.tgraph.settings:TGraphSettings",\n{
     ("name", "old", "new", "expected"),
     [
         ("systems.py", ENTRY, LINEAR, ""),
-        ("models/segments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
         (PLUS, "float = setting(\n        0.3", "float = setting(\n        0.2", "234"),
         ("settings/base.py", "best_folds: int = setting(4,", "best_folds: int = setting(3,", "4"),
     ],

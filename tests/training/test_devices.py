@@ -46,9 +46,8 @@ from tests.other_device import OTHER, OtherDevice
 from tests.programs import builders as programs
 from tests.programs.calibrate.test_fit import untrained
 from tests.training.test_split import OWN, names_of, write_cache
-from tests.training_loop import Training
+from tests.training_loop import Training, timeless
 
-TIMES = {"seconds", "validation_seconds", "configurations_per_second"}
 TINY = {
     **{"folds_total": 2, "epochs": 2, "save_seconds": 0.0, "precision": "float32"},
     **{"configurations": 8, "inference_configurations": 4, "kernels": 1},
@@ -123,7 +122,8 @@ def scores(training: Training, cache: Cache, folder: Path) -> pl.DataFrame:
     return pl.concat(scoring.frames(network, cache, wanted, settings, permuted_scores))
 
 
-@pytest.mark.parametrize("model", KIND)
+# Their code is that of ``gst`` and ``partitioning``.
+@pytest.mark.parametrize("model", sorted(KIND.keys() - {"gat", "pooling"}))
 def test_trained_killed_resumed_and_scored(caches, tmp_path, model, request):
     cache, settings = caches[KIND[model]], settings_of(model)
     expected = trained(cache, settings, tmp_path / "cpu")
@@ -135,11 +135,7 @@ def test_trained_killed_resumed_and_scored(caches, tmp_path, model, request):
     for name, tensor in found.network.state_dict().items():
         assert tensor.device == OTHER, name
         assert torch.equal(tensor.cpu(), expected.network.state_dict()[name]), name
-    rows = [
-        [{k: v for k, v in row.items() if k not in TIMES} for row in one.checkpoint.history]
-        for one in (expected, found)
-    ]
-    assert rows[0] == rows[1]
+    assert timeless(found.checkpoint.history) == timeless(expected.checkpoint.history)
     assert scores(found, cache, tmp_path / "other").equals(expected_scores)
 
 

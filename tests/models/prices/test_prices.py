@@ -106,13 +106,6 @@ def test_other_programs_are_ranked_by_what_leaving_one_out_shows():
     )
 
 
-def test_scores_do_not_depend_on_the_batch():
-    graph = program()
-    network = learned(graph)
-    few = INPUT.scores(network, ProductsGraph(graph), 7, None)
-    np.testing.assert_allclose(few, scores(network, graph), atol=1e-6)
-
-
 def test_repeats_say_how_far_runtimes_agree():
     first = np.arange(1000, 1100)
     repeats = np.stack([first * 1000, first * 1000 + np.where(first % 2, 20, -20)], axis=1)

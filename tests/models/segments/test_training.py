@@ -18,7 +18,7 @@ from lib.runs.memory import memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold
 from tests.builders import COLLECTION, cached_graph
-from tests.training_loop import Training
+from tests.training_loop import Training, assert_same_bits
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
 WIDTH = 2
@@ -60,7 +60,6 @@ OWN = {
     "partitioning": {"channels": 8, "heads": 2, "trained_nodes": 5},
     "pooling": {},
 }
-TIMES = ("seconds", "validation_seconds", "configurations_per_second")
 
 
 def settings_of(model: str, **overrides):
@@ -89,16 +88,6 @@ def finished(cache: Cache, model: str, state: Path, **overrides) -> Training:
     made = training(cache, model, state, **overrides)
     list(made.run())
     return made
-
-
-def assert_same_bits(one: Training, other: Training) -> None:
-    for name, tensor in one.network.state_dict().items():
-        assert torch.equal(tensor, other.network.state_dict()[name]), name
-    rows = [
-        [{k: v for k, v in row.items() if k not in TIMES} for row in side.checkpoint.history]
-        for side in (one, other)
-    ]
-    assert rows[0] == rows[1]
 
 
 @pytest.mark.parametrize("model", OWN)
