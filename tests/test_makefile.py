@@ -113,10 +113,8 @@ def test_other_collections_that_are_learned_from_are_made_first(run, data, tmp_p
     assert not (tmp_path / "out" / other).exists()
     assert worked(run(ALSO="all")) == list(SCRIPTS)
     assert (tmp_path / "out" / other / "cache" / "manifest.json").exists()
-    assert started(run("-n", "all", COLLECTION=other)) == list(SCRIPTS[1:]), "its cache is there"
     write_collection(data, other, train=3, valid=1, test=0)
-    fewer = {"ALSO": "all", "ARGS": "--folds-total 2"}  # than make has by default
-    assert worked(run(**fewer)) == list(SCRIPTS), "it has another graph"
+    assert started(run("-n", "all", ALSO="all")) == list(SCRIPTS), "it has another graph"
 
 
 def test_flags_reach_the_stages(run):
@@ -138,11 +136,9 @@ def test_a_raw_file_changed_in_place_reruns_everything(run, data):
     """Its folder's time stays as it was; its own may be older than all that was made from it."""
     path = data / "npz" / "layout" / "xla" / "default" / "valid" / "valid_0.v1.0.npz"
     content, old = path.read_bytes(), path.stat().st_mtime_ns - 10**12
-    for changed in (content + b"x", b"x" * len(content)):  # another size; only another time
-        path.write_bytes(changed)
-        os.utime(path, ns=(old, old))
-        assert worked(run()) == list(SCRIPTS)
-        old += 1
+    path.write_bytes(b"x" * len(content))
+    os.utime(path, ns=(old, old))
+    assert worked(run()) == list(SCRIPTS)
     path.rename(path.with_name("renamed.npz"))
     assert started(run("-n", "all")) == list(SCRIPTS)
 

@@ -9,11 +9,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
-from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.locks import only_writer
 from lib.tpugraphs.npz import read_layout
@@ -35,13 +33,6 @@ from tests.stages import stages_in as stages
 from tests.synthetic import write_collection
 
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
-METRICS = {
-    "tau",
-    "baseline_tau",
-    "top_1_slowdown",
-    "top_5_slowdown",
-    "top_10_slowdown",
-}
 
 
 @dataclass(frozen=True)
@@ -73,21 +64,6 @@ def test_every_stage_ran_and_said_what_it_wrote(run):
     assert stages(run.output) == list(SCRIPTS)
     for line in ("preprocess: ", "train: ", "infer: ", "ensemble: "):
         assert f"\n{line}{COLLECTION}" in run.output
-
-
-def test_metrics(run):
-    metrics = json.loads((run.folder / "metrics.json").read_text())
-    assert metrics.keys() == {"training", "validation", "test", "folds", "settings"}
-    assert metrics["test"] == {}  # nobody knows the truth of it
-    for section in ("training", "validation"):
-        assert metrics[section]["mean"].keys() == METRICS
-        assert len(metrics[section]["graphs"]) == 8
-        taus = [row["tau"] for row in metrics[section]["graphs"].values()]
-        assert metrics[section]["mean"]["tau"] == pytest.approx(np.mean(taus))
-    assert metrics["validation"]["mean"]["baseline_tau"] > 0.9  # the rule behind the data
-    assert sorted(metrics["folds"]["blended"]) == [0, 1]
-    assert metrics["settings"]["epochs"] == 3
-    assert metrics["settings"]["data"] == Cache(run.cache).fingerprint
 
 
 @pytest.mark.parametrize("fold", [0, 1])

@@ -24,16 +24,13 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lib import native
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files import tensor_file
-from lib.models.common import build, sage
-from lib.models.common.rows import Standardize
-from lib.models.common.scatter import neighbour_sum
+from lib.models.common import build
 from lib.models.tgraph import inputs as tgraph_inputs
 from lib.programs.calibrate import tuning
 from lib.programs.inputs import device_features
@@ -173,19 +170,12 @@ def left_where_they_are(optimizer: torch.optim.Optimizer, state: dict[str, Any])
 
 
 FAULTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
-    "a buffer stays": (Standardize, "_apply", lambda self, *_: self),
     "runtimes stay": (Batch, "to", lambda self, to: replace(self, inputs=self.inputs.to(to))),
-    "an index from the CPU": (
-        sage,
-        "neighbour_sum",
-        lambda messages, sources, pointers: neighbour_sum(messages, sources.cpu(), pointers),
-    ),
     "numpy of what is elsewhere": (
         tgraph_inputs,
         "scores_of",
         lambda score, rows, *_, **__: score(rows).detach().numpy(),
     ),
-    "features fitted where the network is": (nn.Module, "cpu", lambda self: self),
     "moments stay": (torch.optim.Optimizer, "load_state_dict", left_where_they_are),
 }
 

@@ -18,7 +18,7 @@ from lib.ranking.metrics import mean_metrics, ranking_metrics
 from lib.runs.stage import stage_script
 from lib.training import checkpoint as checkpoints
 from lib.training.checkpoint import Checkpoint
-from lib.training.fold import Fold, new_network
+from lib.training.fold import Fold
 from lib.training.schedule import learning_rate
 from lib.training.split import LabelledGraph
 from tests.builders import cached_graph, tiny_settings
@@ -74,11 +74,6 @@ def test_two_runs_give_the_same_bits_and_another_seed_gives_others(data, tmp_pat
     assert_same_bits(finished(data, tmp_path / "state"), undisturbed)
     other = finished(data, tmp_path / "other", seed=1)
     assert not torch.equal(other.network.out.weight, undisturbed.network.out.weight)
-
-
-def test_another_fold_starts_from_other_weights(data):
-    one, other = (new_network(data, 0, fold) for fold in (0, 1))
-    assert not torch.equal(one.first.weight, other.first.weight)
 
 
 @pytest.mark.parametrize(
