@@ -1,4 +1,4 @@
-"""Graphs that are unlike any that is known, through the real stages of the default model."""
+"""Graphs that no stage can use are refused by the first; preprocess/test_accepted.py has others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd names of files and folders through the real stages, and through `make submission`."""
+"""Odd names of files and folders, as stage 1 and `make submission` tell them."""
 
 from __future__ import annotations
 

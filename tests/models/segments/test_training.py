@@ -109,7 +109,7 @@ def test_gradients_reach_every_parameter(cache, model, tmp_path):
 
 
 def test_killed_and_resumed_without_a_table_gst_ends_with_the_same_bits(cache, tmp_path):
-    """With it, and all models: ``tests/test_stage2_kill.py``."""
+    """With it: ``tests/test_stage2_kill.py``; all models: ``tests/training/test_devices.py``."""
     options = {"history": False}
     undisturbed = finished(cache, "gst", tmp_path / "a", **options)
     rows = training(cache, "gst", tmp_path / "b", save_seconds=0.0, **options).run()
@@ -150,7 +150,7 @@ def test_the_table_is_read_instead_of_computing(cache, tmp_path):
 def test_segment_dropout_keeps_the_expected_sum(cache):
     fold = load_fold(cache, 0, settings_of("gst", segment_dropout=0.5, trained_segments=1))
     graph, rows = fold.read(fold.train[0]).prepared, np.arange(4)
-    generator, count = np.random.default_rng(0), 3000
+    generator, count = np.random.default_rng(0), 1000
     weights = np.zeros(len(graph))
     for _ in range(count):
         batch = fold.segments(graph, rows, generator)
