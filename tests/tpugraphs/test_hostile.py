@@ -52,9 +52,7 @@ BAD_LAYOUT = {
     "node_feat: overflowing": ("node_feat", header((2**62, 0, 2**62))),
     "node_feat: booleans": ("node_feat", header((True, 140), data=bytes(560))),
     "node_feat: data too short": ("node_feat", npy(LAYOUT.node_feat)[:-1]),
-    "node_opcode: length": ("node_opcode", npy(LAYOUT.node_opcode[:4])),
     "node_opcode: range": ("node_opcode", npy(LAYOUT.node_opcode + 100)),
-    "edge_index: transposed": ("edge_index", npy(LAYOUT.edge_index.T)),
     "node_config_ids: twice": ("node_config_ids", npy(np.array([1, 1]))),
     "node_config_feat: k": ("node_config_feat", npy(np.zeros((6, 3, 18), "f4"))),
     "node_config_feat: nan": ("node_config_feat", npy(with_nan(LAYOUT.node_config_feat))),
@@ -83,7 +81,6 @@ def test_bad_layout_array_is_named(folder, case, method):
 
 
 BAD_TILE = {
-    "config_feat: width": ("config_feat", npy(np.zeros((4, 18), "f4"))),
     "config_runtime: mix": ("config_runtime", npy(np.arange(4))),
     "config_runtime_normalizers: negative": ("config_runtime_normalizers", npy(np.arange(4) - 1)),
     "config_runtime_normalizers: length": ("config_runtime_normalizers", npy(np.ones(3, int))),
