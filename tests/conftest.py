@@ -13,11 +13,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threa
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("others", deadline=None)
 settings.load_profile("same")
+# Nor are examples made of the numbers and texts in modules that other tests happen to have loaded,
+# which takes seconds as well.
+providers._get_local_constants = lambda: providers._local_constants
 
 HERE = Path(__file__).parent
 os.environ["PIP_CONSTRAINT"] = str(HERE / "constraints.txt")  # of all that tests start

@@ -21,11 +21,8 @@ from tests.interpreter import python
 from tests.stages import LONGEST, REPOSITORY, command, environment
 
 WEIGHTS = ("last.safetensors", "model.safetensors")
-TIMES = {
-    "seconds",
-    "validation_seconds",
-    "configurations_per_second",
-}  # of a history, which differ from run to run
+# Of a history, which differ from run to run.
+TIMES = {"seconds", "validation_seconds", "configurations_per_second"}
 CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")  # Python tells of them before
 WRITING = os.O_WRONLY | os.O_RDWR
 # What counts as a step: of a training, or what a trial reports.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ FEWEST_ROUNDS = {RUNS: 4, KERNELS: 2}
 FEWEST = {"random": 48, "default": 32}
 
 
+@cache
 def graphs(collection: str, split: str) -> list:
     folder = Path(*collection.split("-"))
     return [read_layout(path) for path in ROOT.files("npz" / folder, split)]

@@ -77,13 +77,6 @@ def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
     assert everything_below(pristine) == before
 
 
-def test_folds_are_those_of_the_data_unless_a_number_is_named(pristine):
-    """Its two graphs can fill two."""
-    for value, count in (("", 2), (1, 1)):
-        said = told(pristine, "-n", "train", OUTPUTS="nowhere", FOLDS=value).stdout
-        assert said.count("02_train.py") == count
-
-
 @pytest.mark.parametrize(
     ("kind", "module", "core"),
     [("", "lib.collect.xla", "--cores 1 "), ("programs", "lib.collect.tvm", "--core 1 ")],
@@ -269,10 +262,7 @@ def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(reposit
 @pytest.mark.parametrize(
     ("given", "waits"),
     [
-        *(
-            (tiles, any(Path("/dev").glob("nvidia[0-9]*")))
-            for tiles in ({}, {"COLLECTION": "tile-xla"})
-        ),
+        ({"COLLECTION": "tile-xla"}, any(Path("/dev").glob("nvidia[0-9]*"))),
         ({"MODEL": "pooling"}, False),
         ({"MODEL": "gst"}, True),
     ],

@@ -113,7 +113,6 @@ def test_other_collections_that_are_learned_from_are_made_first(run, data, tmp_p
     assert not (tmp_path / "out" / other).exists()
     assert worked(run(ALSO="all")) == list(SCRIPTS)
     assert (tmp_path / "out" / other / "cache" / "manifest.json").exists()
-    assert started(run("-n", "all", COLLECTION=other)) == list(SCRIPTS[1:]), "its cache is there"
     write_collection(data, other, train=3, valid=1, test=0)
     fewer = {"ALSO": "all", "ARGS": "--folds-total 2"}  # than make has by default
     assert worked(run(**fewer)) == list(SCRIPTS), "it has another graph"
@@ -138,11 +137,9 @@ def test_a_raw_file_changed_in_place_reruns_everything(run, data):
     """Its folder's time stays as it was; its own may be older than all that was made from it."""
     path = data / "npz" / "layout" / "xla" / "default" / "valid" / "valid_0.v1.0.npz"
     content, old = path.read_bytes(), path.stat().st_mtime_ns - 10**12
-    for changed in (content + b"x", b"x" * len(content)):  # another size; only another time
-        path.write_bytes(changed)
-        os.utime(path, ns=(old, old))
-        assert worked(run()) == list(SCRIPTS)
-        old += 1
+    path.write_bytes(b"x" * len(content))
+    os.utime(path, ns=(old, old))
+    assert worked(run()) == list(SCRIPTS)
     path.rename(path.with_name("renamed.npz"))
     assert started(run("-n", "all")) == list(SCRIPTS)
 
@@ -157,15 +154,10 @@ def test_a_raw_file_of_another_time_alone_is_looked_at_once(run, data, tmp_path)
     assert "Nothing to be done" in run()
 
 
-@pytest.mark.parametrize("asked", ["-n", "-t"])
-def test_a_dry_run_keeps_nothing(run, tmp_path, asked):
-    if asked != "-t":  # which is to touch
-        before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
-        run(asked, "all", EPOCHS=3)
-        assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
-    else:
-        run(asked, "all", EPOCHS=3)
-        assert started(run("-n", "all", EPOCHS=3)) == list(SCRIPTS[1:])
+def test_a_dry_run_keeps_nothing(run, tmp_path):
+    before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+    run("-n", "all", EPOCHS=3)
+    assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
 
 
 def test_a_failed_stage_leaves_no_target(run, tmp_path):
@@ -178,16 +170,6 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     assert not (scores / "fold_0.parquet").exists()
     python.write_text(STAND_IN)
     assert started(run()) == list(SCRIPTS[2:])
-
-
-def test_an_experiment_has_a_folder_of_its_own_and_shares_the_cache(run, tmp_path):
-    plain = next(path for path in (tmp_path / "out").iterdir() if (path / "scores").is_dir())
-    before = sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*"))
-    assert worked(run(EXPERIMENT="short.1", EPOCHS=3)) == list(SCRIPTS[1:])
-    assert (tmp_path / "out" / f"{plain.name}+short.1" / "report.html").exists()
-    assert sorted((path, path.stat().st_mtime_ns) for path in plain.rglob("*")) == before
-    run("clean", EXPERIMENT="short.1", CONFIRM=1)
-    assert plain.exists() and not list(plain.parent.glob("*+*"))
 
 
 # Stands for Slurm's: notes what it was given and where it was called, then runs the command.

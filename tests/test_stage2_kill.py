@@ -11,7 +11,7 @@ import pytest
 from lib.files import tensor_file
 from lib.files.artifacts import read_json
 from lib.tpugraphs.npz import write_layout
-from tests import kernels, killing
+from tests import killing
 from tests.builders import COLLECTION
 from tests.killing import WEIGHTS, assert_same_training
 from tests.synthetic import OWN, layout_graph, write_dataset
@@ -20,7 +20,6 @@ KILLS = 3  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half
 STEPS = EPOCHS * GRAPHS // 2
 FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
-TILES = ("--collection", kernels.COLLECTION, "--kernels", 1, "--channels", 16)
 WIDTHS = ("--channels", 16, "--heads", 2)
 DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--pretraining", 20)
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
@@ -31,22 +30,19 @@ MODELS = {
         (*WIDTHS, "--segment-nodes", 8, "--segment-dropout", 0.5),
         (6, 3),
     ),
-    "tile": (kernels.COLLECTION, TILES, (10,)),
 }
 
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory) -> Path:
-    """Outputs with the three caches that the models read, and ``data`` beside them."""
+    """Outputs with the two caches that the models read, and ``data`` beside them."""
     folder = tmp_path_factory.mktemp("caches")
     for index in range(GRAPHS):  # configurations that do much, of which a step sees little
         graph = layout_graph(f"g{index}", index, nodes=60, configurable=24, configurations=30)
         write_layout(folder / "data/npz/layout/xla/default/train" / f"{graph.name}.npz", graph)
-    tiles = [kernels.tile_kernel(f"k{i}", i) for i in range(GRAPHS)]
-    kernels.write_kernels(folder / "data/npz/tile/xla/train", tiles)
     write_dataset(folder / "data", OWN)
     given = ("--data", folder / "data", "--outputs", folder / "outputs", "--jobs", 1)
-    for flags in ((), ("--model", "gst"), TILES[:2]):
+    for flags in ((), ("--model", "gst")):
         assert killing.run("01_preprocess.py", *given, *flags)
     return folder / "outputs"
 

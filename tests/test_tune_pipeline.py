@@ -9,7 +9,7 @@ import pytest
 
 from lib.files.artifacts import read_json
 from tests.builders import COLLECTION, TGRAPH
-from tests.stages import SCRIPTS, TINY_FLAGS, make, run_make, stages_in
+from tests.stages import SCRIPTS, TINY_FLAGS, make, stages_in
 from tests.synthetic import write_collection
 
 # The channels are searched.
@@ -45,18 +45,3 @@ def test_stages_use_the_best_settings_and_come_to_what_the_trial_said(searched):
     assert {name: record["settings"][name] for name in values} == values
     fold = read_json(folder.parent / "fold_0" / "metrics.json")
     assert f"validation tau {fold['validation']['tau']:.4f} in trial" in said
-    text = (folder / "best.toml").read_text()
-    try:
-        rate = f"learning_rate = {values['learning_rate']!r}"
-        (folder / "best.toml").write_text(text.replace(rate, "learning_rate = 0.5"))
-        assert stages_in(make("-n", "all", **given)) == list(SCRIPTS[1:])
-    finally:
-        (folder / "best.toml").write_text(text)
-
-
-def test_numbers_that_cannot_be(searched):
-    given = searched[0]
-    assert "TRIALS=0: must be a whole number" in run_make("tune", **given, TRIALS=0).stderr
-    assert "--folds 3 (FOLDS of make): must be from 1 to" in (
-        run_make("tune", **{**given, "FOLDS": 3}).stderr
-    )

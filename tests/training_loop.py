@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import nn
 
 from lib.runs.stage import stage_script
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, new_network, optimizer_of
+from tests.killing import TIMES
 
 
 class Training:
@@ -32,3 +35,23 @@ class Training:
         """Train to the end, yielding a row of numbers an epoch."""
         loop = stage_script("train").train
         yield from loop(self.network, self.optimizer, self.data, self.fold, self.checkpoint)
+
+
+def timeless(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a history without the times, which differ from run to run."""
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in history]
+
+
+def assert_same_bits(one: Training, other: Training) -> None:
+    """Both have come to the same weights, last and best ones, to the bit, and the same history."""
+    for a, b in (
+        (one.network.state_dict(), other.network.state_dict()),
+        (one.checkpoint.best_weights, other.checkpoint.best_weights),
+    ):
+        assert a.keys() == b.keys()
+        for name in a:
+            assert a[name].dtype == b[name].dtype
+            assert torch.equal(a[name], b[name]), name
+    assert timeless(one.checkpoint.history) == timeless(other.checkpoint.history)
+    assert one.checkpoint.epochs == other.checkpoint.epochs
+    assert one.checkpoint.validations == other.checkpoint.validations

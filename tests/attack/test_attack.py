@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.attack.__main__ import main
 
-COUNT = 9
+COUNT = 6
 
 
 def test_hostile_files_and_flags_end_in_one_line_at_worst(monkeypatch, capsys):

@@ -68,18 +68,6 @@ def test_dots_of_many_equal_sizes_take_no_time(rank):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_kernel_of_a_convolution(swapped):
-    """Ids of parameters often come first, and so does their edge."""
-    made = Builder()
-    kernel = made.add("parameter", (3, 3, 16, 32))
-    image = made.add("parameter", (4, 8, 8, 16))
-    node = made.convolution((4, 8, 8, 32), *((kernel, image) if swapped else (image, kernel)))
-    constrained = constrained_tensors(TensorGraph.of(made.graph([node], [[((), (), ())]])), node)
-    assert constrained.tensors == (node, image, kernel)
-    assert constrained.preferred == ((3, 2, 1, 0),) * 3
-
-
-@pytest.mark.parametrize("swapped", [False, True])
 def test_where_shapes_fit_both_ways_the_window_tells_the_kernel(swapped):
     made = Builder()
     image = made.add("parameter", (2, 16, 16, 16))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import runpy
@@ -40,10 +39,10 @@ def finished(tmp_path_factory):
     return root
 
 
-def main(patch, root, script, *flags, collection=COLLECTION):
+def main(patch, root, script, *flags):
     """Run a stage in this process, as ``python script`` would."""
     folders = ("--outputs", str(root / "outputs"), "--data", str(root / "data"))
-    line = [script, "--collection", collection, *folders, *TINY_FLAGS, "--epochs", "1", *flags]
+    line = [script, "--collection", COLLECTION, *folders, *TINY_FLAGS, "--epochs", "1", *flags]
     patch.setattr(sys, "argv", line)
     runpy.run_path(str(REPOSITORY / script), run_name="__main__")
 
@@ -64,10 +63,10 @@ def error_of(root, monkeypatch, capfd):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     monkeypatch.setattr(Run, "up_to_date", lambda *_: False)
 
-    def error_of(line: str, **keywords: str) -> str:
+    def error_of(line: str) -> str:
         capfd.readouterr()
         with pytest.raises(SystemExit) as stopped:
-            main(monkeypatch, root, *line.split(), **keywords)
+            main(monkeypatch, root, *line.split())
         written = capfd.readouterr().err
         assert stopped.value.code == 2
         assert written.startswith("error: ")
@@ -75,11 +74,6 @@ def error_of(root, monkeypatch, capfd):
         return written
 
     return error_of
-
-
-def test_an_unknown_collection(error_of):
-    found = error_of("01_preprocess.py", collection="layout-xla-defualt")
-    assert "did you mean layout-xla-default?" in found
 
 
 @pytest.mark.parametrize("line", ["02_train.py --fold 0", "03_infer.py --fold 0", "04_ensemble.py"])
@@ -92,15 +86,6 @@ def test_no_cache(error_of, root, line):
 def test_more_folds_than_there_are_are_refused_before_the_first_is_trained(error_of, script):
     found = error_of(f"{script} --folds 3")
     assert "--folds 3 (FOLDS of make): must be from 1 to --folds-total, 2" in found
-
-
-def test_a_cache_of_an_older_version(error_of, root):
-    path = root / "outputs" / COLLECTION / "cache" / "manifest.json"
-    about = json.loads(path.read_text())
-    path.write_text(json.dumps({key: about[key] for key in ("entries", "fingerprint", "settings")}))
-    found = error_of("02_train.py --fold 0")
-    assert "manifest.json: format: found none, of an older version" in found
-    assert "01_preprocess.py" in found
 
 
 def test_weights_of_another_cache(error_of, root, monkeypatch):
@@ -184,18 +169,6 @@ def test_a_bad_record_does_not_fail_stage_4(root, monkeypatch, capfd):
     assert warned.startswith(f"warning: left out: {path}: ")
     assert warned.count("\n") == 1
     assert (root / "outputs" / TGRAPH / "report.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("03_infer.py --fold 0 --learning-rate 0.5", "last.safetensors: learning_rate: found 0.0"),
-        ("04_ensemble.py --learning-rate 0.5", "fold_0/metrics.json: learning_rate: found 0.0"),
-        ("04_ensemble.py --permutations 7", "fold_0.parquet: identity: found that of other"),
-    ],
-)
-def test_results_of_other_flags_are_not_taken_for_these(error_of, line, told):
-    assert told in error_of(line)
 
 
 LARGEST = 300  # bytes of a file on a disk that counts as full: enough for an error's line

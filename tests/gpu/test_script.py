@@ -18,6 +18,7 @@ def test_without_a_card_it_says_so(monkeypatch, capsys):
 
 
 def test_a_row_says_whether_a_model_is_within_the_tolerance(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
     script.write_data(tmp_path)
     given = tmp_path, torch.device("cpu"), script.LAYOUTS, "pooling", {}
     assert script.check(*given)

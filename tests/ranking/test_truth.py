@@ -67,11 +67,6 @@ def test_what_is_measured_apart_counts_where_a_graph_has_no_labels(labels):
     assert Truth(labels, measured("train", apart)).runtimes("train").tolist() != apart
 
 
-def test_a_graph_that_is_not_there(labels):
-    assert Truth(labels).runtimes("none") is None
-    assert Truth(labels, measured("none", [1, 2])).runtimes("none").tolist() == [1, 2]
-
-
 def test_equal_configurations_share_a_runtime_in_a_cache_only(cached, raw, graphs):
     own = graphs["train"].config_runtime
     assert np.array_equal(Truth(raw).runtimes("train"), own)

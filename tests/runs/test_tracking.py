@@ -229,15 +229,6 @@ WHOLE_RUN = (
 )
 
 
-def test_a_real_offline_run_reads_back(tmp_path):
-    done = run_program(tmp_path, WHOLE_RUN, WANDB_MODE="offline")
-    assert (done.returncode, done.stderr) == (0, "")
-    folder = tmp_path / "outputs" / "wandb"
-    (path,) = folder.glob("offline-run-*/run-c-train-0-abc.wandb")
-    assert list(path.parent.glob("files/media/html/report_*.html"))
-    assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
-
-
 def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     """A key, but nobody at the address: the stage goes on within the time that is given."""
     program = "import lib.runs.tracking\nlib.runs.tracking.INIT_SECONDS = 1\n" + WHOLE_RUN
@@ -248,3 +239,4 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     assert "Traceback" not in done.stderr
     (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
     assert list(path.parent.glob("files/media/html/report_*.html"))
+    assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"

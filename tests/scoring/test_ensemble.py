@@ -10,7 +10,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ranking.baseline import moved_bytes
-from lib.ranking.blending import blend_frames, choose_folds, places_of
+from lib.ranking.blending import choose_folds, places_of
 from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
@@ -30,12 +30,6 @@ def test_choose_folds():
     assert choose_folds(validation, 1, True) == [1]
     assert choose_folds(validation, 9, True) == [1, 3, 4, 0, 2]
     assert choose_folds(validation, 2, False) == [2, 0]
-
-
-def test_blend_is_the_mean_over_folds():
-    folds = [frame({"b": [1, 2], "a": [0, 4]}), frame({"b": [3, 8]}).reverse()]
-    blended = [("a", 0, 0, None), ("a", 1, 4, None), ("b", 0, 2, 2), ("b", 1, 5, 18)]
-    assert blend_frames(folds).rows() == blended
 
 
 @pytest.fixture(scope="module")

@@ -160,16 +160,6 @@ def test_counts_come_from_the_raw_test_split_without_a_cache(tmp_path):
     assert found.ids == {f"layout:xla:default:test_{i}.v1.0": 20 for i in (0, 1)}
 
 
-@pytest.mark.parametrize(("train", "model"), [(2, "prices"), (19, "tgraph")])
-def test_the_submission_of_official_data_is_that_of_their_default(tmp_path, train, model):
-    write_collection(tmp_path / "data", LAYOUT, train=train, valid=1, test=1)
-    (tmp_path / "data" / "dataset.json").unlink()
-    (graph,) = (tmp_path / "data").rglob("valid_0*.npz")
-    graph.rename(graph.with_name("bert_pretraining.4x4.fp16.npz"))  # which tells official data
-    found = find_collection(LAYOUT, tmp_path / "outputs", tmp_path / "data")
-    assert found.file == submission_of(tmp_path / "outputs", LAYOUT, model)
-
-
 def test_bundled_and_official_rows_do_not_mix(outputs):
     def collection(name: str, dataset: Dataset) -> Collection:
         root = DataRoot(outputs, outputs, dataset)

@@ -143,15 +143,15 @@ def test_below_each_site_of_the_first_of_a_module_stands_what_sets_it_in_jax(fol
 @pytest.mark.parametrize("how", ["random", "search"])
 def test_configurations_are_drawn_for_a_program(folds, program, how):
     path, _ = program
-    given = path, Request(how, 30), folds[0], COLLECTION, MODEL
+    given = path, Request(how, 12), folds[0], COLLECTION, MODEL
     ranking = rank_program(*given)
-    assert (len(ranking.scores), ranking.compilers_own) == (30, 0)
+    assert (len(ranking.scores), ranking.compilers_own) == (12, 0)
     again = rank_program(*given)
     assert np.array_equal(
         again.program.graph.node_config_feat, ranking.program.graph.node_config_feat
     )
     with pytest.raises(UserError, match="are layouts, and tile-xla has tiles"):
-        rank_programs(path, Request(how, 30), folds[0], "tile-xla", {})
+        rank_programs(path, Request(how, 12), folds[0], "tile-xla", {})
 
 
 def test_what_was_timed_comes_first_fastest_first(folds, program):

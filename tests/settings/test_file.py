@@ -45,7 +45,7 @@ def files(draw) -> tuple[type, dict]:
 
 
 @hypothesis_settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(made=files(), comment=st.text(st.characters(categories=["L", "Zs"])))
 def test_what_is_written_is_read(tmp_path, made, comment):

@@ -14,10 +14,9 @@ from lib import settings
 from lib.files.errors import UserError
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.models.tile.settings import TileSettings
-from lib.runs.make import all_flags, run_of
 from lib.settings import MODELS, settings_for
-from lib.settings.resolved import BUNDLED, BUNDLED_TPU
-from lib.tpugraphs.dataset import TPUGRAPHS, WORDS, read_dataset
+from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import TPUGRAPHS, WORDS
 from lib.training.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.synthetic import write_collection
@@ -62,16 +61,6 @@ def test_the_papers_values_for_official_data(collection, epochs, configurations)
     assert {name: getattr(found, name) for name in paper} == paper
     assert found.identifier == collection.replace("-", ":")
     assert found.folder == Path(collection.replace("-", "/"))
-
-
-def test_the_papers_values_for_tiles():
-    found = settings_for("tile-xla", TPUGRAPHS, overrides={})
-    paper = {"epochs": 17.5, "learning_rate": 1e-3, "weight_decay": 1e-5, "folds_total": 20}
-    paper |= {"kernels": 1}  # whose 100,000 steps are 17.5 passes over 5,709 kernels, one a step
-    assert {name: getattr(found, name) for name in paper} == paper
-    assert (found.identifier, found.folder) == ("tile:xla", Path("tile/xla"))
-    bundled = settings_for("tile-xla", read_dataset(BUNDLED_TPU), {})
-    assert bundled.folds_total < 20 and bundled.kernels == 8
 
 
 # The default model.
@@ -184,8 +173,6 @@ def test_every_setting_is_a_flag(kind):
         (COLLECTION, "tgraph", "--no-such", "unrecognized arguments: --no-such .*--help names"),
         (COLLECTION, "tgraph", "--epoch", "unrecognized arguments: --epoch 2"),  # shortened
         (COLLECTION, "gst", "--squeeze", "^--squeeze: gst has no such setting; it is .*tgraph"),
-        (COLLECTION, "gst", "--physics", "^--physics: gst has no such setting; it is of tgraph"),
-        (COLLECTION, "prices", "--epochs", "^--epochs: prices has no such setting; it is .*gst"),
         (COLLECTION, "prices", "--channels=2", "^--channels: prices has no such setting; it is"),
         (COLLECTION, "gat", "--no-history", "^--no-history: gat has no such .* it is of gst$"),
     ],
@@ -194,12 +181,6 @@ def test_flags_that_the_model_does_not_read_are_refused(collection, model, flag,
     with pytest.raises(UserError, match=line) as error:
         arguments("--model", model, *flag.partition("=")[:1], "2", collection=collection)
     assert "\n" not in str(error.value)
-
-
-def test_more_folds_than_there_are_are_refused():
-    line = ["--collection", COLLECTION, "--folds", "99"]
-    with pytest.raises(UserError, match=r"^--folds 99 \(FOLDS of make\): must be from 1 to"):
-        run_of(all_flags("x").parse_args(line))
 
 
 def test_an_unknown_model_is_refused():
@@ -232,9 +213,7 @@ def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
         (("--segment-dropout", "1"), "--segment-dropout 1"),
         (("--segment-dropout", "0.5", "--no-history"), "use --history"),
         (("--hardware", "gpu"), "--hardware 'gpu': must be one of cpu, tpu"),
-        (("--heads", "3"), "--channels 64: must be a multiple of 3"),
         (("--hops", "0"), "--hops 0: must be at least 1"),
-        (("--seed", "-1"), "--seed -1"),
         (("--channels", "9" * 20), "--channels 9{20}: must be from . to "),
         (("--save-seconds", "-1"), "--save-seconds -1"),
     ],

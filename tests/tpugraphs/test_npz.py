@@ -13,7 +13,6 @@ from lib.tpugraphs.npz import (
     read_layout,
     read_tile,
     safe_stems,
-    stem,
     write_layout,
     write_tile,
 )
@@ -36,18 +35,6 @@ def rewritten(tmp_path, **changed: np.ndarray):
     return rezip(tmp_path / "g.npz", parts | {key: npy(value) for key, value in changed.items()})
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("a/unet_3d.4x4.bf16.npz", "unet_3d.4x4.bf16"),
-        ("b.npz.npz", "b.npz"),
-        ("c.d.pb", "c.d"),
-    ],
-)
-def test_stem_ends_at_the_last_suffix(path, name):
-    assert stem(path) == name
-
-
 def test_layout_round_trip(tmp_path):
     path = tmp_path / "a.b.npz"
     write_layout(path, layout_graph())
@@ -55,12 +42,6 @@ def test_layout_round_trip(tmp_path):
     assert read_layout(path).name == "a.b"
     assert read_layout(path).config_runtime.all()
     assert [file.name for file in tmp_path.iterdir()] == ["a.b.npz"]
-
-
-def test_tile_round_trip(tmp_path):
-    path = tmp_path / "t.npz"
-    write_tile(path, tile_kernel())
-    assert_same(read_tile(path), tile_kernel())
 
 
 def test_written_types_are_the_official_ones(tmp_path):

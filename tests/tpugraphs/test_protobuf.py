@@ -58,12 +58,6 @@ def test_tile_golden_bit_for_bit(shared, tile_golden):
     assert same_bits(kernel.config_runtime, golden["run_compute_time_ns"][kept])
 
 
-def test_kinds_of_the_samples(shared, layout_tuning, tmp_path):
-    assert detect_kind(shared / "module_tuning_data_layout.pb") == "layout"
-    assert detect_kind(shared / "op_tuning_data.pb") == "tile"
-    assert detect_kind(saved(tmp_path, layout_tuning.module)) == "hlo"
-
-
 BUFFERS = b"\x1a\x09\x12\x07\x0a\x05f.1.2"  # a buffer_assignment, field 3, with a name in it
 
 
@@ -201,13 +195,6 @@ def test_tile_kernel_without_a_default_is_fatal(tmp_path, default):
     message = TuningData(modules=[tuning(chain("k"), run, tile_run(5), tile_run(6))])
     with pytest.raises(DataError, match=r"in\.pb: runs of module 'k'.*no default"):
         read_tile_pb(saved(tmp_path, message))
-
-
-def test_bare_module_is_a_graph_without_configurations(tmp_path):
-    graph = read_protobuf(saved(tmp_path, chain("")))
-    assert graph.name == "in"
-    assert graph.node_config_feat.shape == (0, 2, 18)
-    assert graph.node_config_ids.tolist() == [1, 2]
 
 
 def test_bytes_that_are_no_message(tmp_path, shared):

@@ -24,16 +24,13 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lib import native
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files import tensor_file
-from lib.models.common import build, sage
-from lib.models.common.rows import Standardize
-from lib.models.common.scatter import neighbour_sum
+from lib.models.common import build
 from lib.models.tgraph import inputs as tgraph_inputs
 from lib.programs.calibrate import tuning
 from lib.programs.inputs import device_features
@@ -46,9 +43,8 @@ from tests.other_device import OTHER, OtherDevice
 from tests.programs import builders as programs
 from tests.programs.calibrate.test_fit import untrained
 from tests.training.test_split import OWN, names_of, write_cache
-from tests.training_loop import Training
+from tests.training_loop import Training, timeless
 
-TIMES = {"seconds", "validation_seconds", "configurations_per_second"}
 TINY = {
     **{"folds_total": 2, "epochs": 2, "save_seconds": 0.0, "precision": "float32"},
     **{"configurations": 8, "inference_configurations": 4, "kernels": 1},
@@ -123,7 +119,8 @@ def scores(training: Training, cache: Cache, folder: Path) -> pl.DataFrame:
     return pl.concat(scoring.frames(network, cache, wanted, settings, permuted_scores))
 
 
-@pytest.mark.parametrize("model", KIND)
+# Their code is that of ``gst`` and ``partitioning``.
+@pytest.mark.parametrize("model", sorted(KIND.keys() - {"gat", "pooling"}))
 def test_trained_killed_resumed_and_scored(caches, tmp_path, model, request):
     cache, settings = caches[KIND[model]], settings_of(model)
     expected = trained(cache, settings, tmp_path / "cpu")
@@ -135,11 +132,7 @@ def test_trained_killed_resumed_and_scored(caches, tmp_path, model, request):
     for name, tensor in found.network.state_dict().items():
         assert tensor.device == OTHER, name
         assert torch.equal(tensor.cpu(), expected.network.state_dict()[name]), name
-    rows = [
-        [{k: v for k, v in row.items() if k not in TIMES} for row in one.checkpoint.history]
-        for one in (expected, found)
-    ]
-    assert rows[0] == rows[1]
+    assert timeless(found.checkpoint.history) == timeless(expected.checkpoint.history)
     assert scores(found, cache, tmp_path / "other").equals(expected_scores)
 
 
@@ -177,19 +170,12 @@ def left_where_they_are(optimizer: torch.optim.Optimizer, state: dict[str, Any])
 
 
 FAULTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
-    "a buffer stays": (Standardize, "_apply", lambda self, *_: self),
     "runtimes stay": (Batch, "to", lambda self, to: replace(self, inputs=self.inputs.to(to))),
-    "an index from the CPU": (
-        sage,
-        "neighbour_sum",
-        lambda messages, sources, pointers: neighbour_sum(messages, sources.cpu(), pointers),
-    ),
     "numpy of what is elsewhere": (
         tgraph_inputs,
         "scores_of",
         lambda score, rows, *_, **__: score(rows).detach().numpy(),
     ),
-    "features fitted where the network is": (nn.Module, "cpu", lambda self: self),
     "moments stay": (torch.optim.Optimizer, "load_state_dict", left_where_they_are),
 }
 

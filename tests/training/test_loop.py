@@ -18,13 +18,12 @@ from lib.ranking.metrics import mean_metrics, ranking_metrics
 from lib.runs.stage import stage_script
 from lib.training import checkpoint as checkpoints
 from lib.training.checkpoint import Checkpoint
-from lib.training.fold import Fold, new_network
+from lib.training.fold import Fold
 from lib.training.schedule import learning_rate
 from lib.training.split import LabelledGraph
 from tests.builders import cached_graph, tiny_settings
-from tests.training_loop import Training
+from tests.training_loop import Training, assert_same_bits
 
-TIMES = ("seconds", "validation_seconds", "configurations_per_second")
 EACH_EPOCH = {"save_seconds": 0.0}
 FOLD = 1
 
@@ -65,24 +64,6 @@ def interrupted(data: Fold, file: Path, epochs: int, **options) -> None:
     rows.close()
 
 
-def plain(history: list[dict]) -> list[dict]:
-    return [{k: v for k, v in row.items() if k not in TIMES} for row in history]
-
-
-def assert_same_bits(one: Training, other: Training) -> None:
-    for a, b in (
-        (one.network.state_dict(), other.network.state_dict()),
-        (one.checkpoint.best_weights, other.checkpoint.best_weights),
-    ):
-        assert a.keys() == b.keys()
-        for name in a:
-            assert a[name].dtype == b[name].dtype
-            assert torch.equal(a[name], b[name]), name
-    assert plain(one.checkpoint.history) == plain(other.checkpoint.history)
-    assert one.checkpoint.epochs == other.checkpoint.epochs
-    assert one.checkpoint.validations == other.checkpoint.validations
-
-
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory) -> Training:
     return finished(data, tmp_path_factory.mktemp("undisturbed") / "state.safetensors")
@@ -95,14 +76,9 @@ def test_two_runs_give_the_same_bits_and_another_seed_gives_others(data, tmp_pat
     assert not torch.equal(other.network.out.weight, undisturbed.network.out.weight)
 
 
-def test_another_fold_starts_from_other_weights(data):
-    one, other = (new_network(data, 0, fold) for fold in (0, 1))
-    assert not torch.equal(one.first.weight, other.first.weight)
-
-
 @pytest.mark.parametrize(
     ("epochs", "options"),
-    [(1, {}), (3, {}), (2, {"optimizer": "adam", "dropout": 0.5})],
+    [(3, {}), (2, {"optimizer": "adam", "dropout": 0.5})],
 )
 def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, options):
     whole = finished(data, tmp_path / "whole", **options) if options else undisturbed
@@ -162,21 +138,11 @@ def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
     assert_same_bits(again, undisturbed)
 
 
-def of_another_identity(tensors, metadata):
-    metadata["identity"] = "b"
-
-
-def of_another_kind(tensors, metadata):
-    metadata.clear()
-
-
-@pytest.mark.parametrize("change", [of_another_identity, of_another_kind])
-def test_a_state_of_another_training_is_ignored(data, tmp_path, undisturbed, change):
+def test_a_state_of_another_training_is_ignored(data, tmp_path, undisturbed):
     state = tmp_path / "state.safetensors"
     interrupted(data, state, 2)
     tensors, metadata = tensor_file.load(state)
-    change(tensors, metadata)
-    tensor_file.save(state, tensors, metadata)
+    tensor_file.save(state, tensors, metadata | {"identity": "b"})
     again = finished(data, state)
     assert again.checkpoint.resumed_at == 0
     assert_same_bits(again, undisturbed)
@@ -193,11 +159,6 @@ def test_saving_waits_for_its_interval(data, tmp_path):
     made = finished(data, tmp_path / "state.safetensors")
     assert made.data.settings.save_seconds > 1
     assert not (tmp_path / "state.safetensors").exists()
-
-
-def test_it_learns(data, tmp_path):
-    history = finished(data, tmp_path / "state", epochs=20, learning_rate=1e-2).checkpoint.history
-    assert history[-1]["loss"] < 0.5 * history[0]["loss"]
 
 
 def test_rows_of_history(data, tmp_path):

@@ -78,20 +78,20 @@ def test_the_first_trial_has_the_settings_as_they_are_and_later_ones_are_better(
 
 
 def test_a_search_that_is_killed_tries_what_it_would_have_tried(search):
-    whole = search(5, where="whole")[1]
+    whole = search(3, where="whole")[1]
     begun = []
 
     def dies(values):
         begun.append(values)
-        if len(begun) > 3:
+        if len(begun) > 2:
             raise Killed
         return formula(values)
 
     with pytest.raises(Killed):
-        search(5, dies)
-    resumed = search(5)[1]
+        search(3, dies)
+    resumed = search(3)[1]
     assert [(t.params, t.value) for t in resumed] == [(t.params, t.value) for t in whole]
-    assert len(search(6)[2]) == 1  # one more goes on from those there are
+    assert len(search(4)[2]) == 1  # one more goes on from those there are
 
 
 def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(search):

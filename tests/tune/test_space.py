@@ -45,7 +45,7 @@ def points(draw):
     return chosen, {name: draw(drawn(one, whole[name])) for name, one in space.items()}
 
 
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=50, deadline=None)
 @given(points())
 def test_every_point_of_every_models_space_is_valid(tmp_path_factory, made):
     chosen, values = made

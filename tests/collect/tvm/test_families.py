@@ -1,5 +1,5 @@
-"""One network of each family of torchvision, transformers and the zoo of ONNX is read, smaller than
-it is there, with random weights; skipped where there is no TVM."""
+"""Networks of torchvision and transformers are read, of each way to build one, smaller than there,
+with random weights, and the zoo of ONNX; skipped where there is no TVM."""
 
 from __future__ import annotations
 
@@ -25,18 +25,11 @@ import transformers  # noqa: E402
 from torchvision.models import efficientnet, mobilenetv3, regnet, swin_transformer  # noqa: E402
 
 
-def headed(network: nn.Module, width: int) -> nn.Module:
-    """A classifier of small images, without its 4,096 hidden channels."""
-    network.avgpool, network.classifier = nn.AdaptiveAvgPool2d(1), nn.Linear(width, 10)
-    return network
-
-
 def swin(**parts) -> nn.Module:
     return models.SwinTransformer([4, 4], 16, [1, 1], [2, 4], [4, 4], num_classes=10, **parts)
 
 
 CLASSIFIERS = {
-    "AlexNet": lambda: headed(models.AlexNet(), 256),
     "ConvNeXt": lambda: models.ConvNeXt(
         [models.convnext.CNBlockConfig(16, 32, 1), models.convnext.CNBlockConfig(32, None, 1)]
     ),
@@ -49,31 +42,21 @@ CLASSIFIERS = {
         dropout=0.2,
         last_channel=32,
     ),
-    "GoogLeNet": lambda: models.GoogLeNet(aux_logits=False, init_weights=False),
     "MaxViT": lambda: models.MaxVit((64, 64), 8, 2, [8, 16], [1, 1], 4, 0.0),
-    "MNASNet": lambda: models.MNASNet(0.25),
-    "MobileNetV2": lambda: models.MobileNetV2(
-        inverted_residual_setting=[[1, 16, 1, 1], [6, 24, 1, 2]]
-    ),
     "MobileNetV3": lambda: models.MobileNetV3(
         [mobilenetv3.InvertedResidualConfig(16, 3, 16, 16, True, "HS", 2, 1, 1)], 64
     ),
     "RegNet": lambda: models.RegNet(
         regnet.BlockParams([1, 1], [16, 32], [8, 8], [1.0, 1.0], [2, 2], 0.25)
     ),
-    "ResNet": lambda: models.ResNet(models.resnet.BasicBlock, [1, 1, 1, 1]),
     "ResNeXt": lambda: models.ResNet(
         models.resnet.Bottleneck, [1, 1, 1, 1], groups=4, width_per_group=4
     ),
     "ShuffleNetV2": lambda: models.ShuffleNetV2([1, 1, 1], [8, 16, 32, 64, 128]),
-    "SqueezeNet": lambda: models.SqueezeNet("1_1"),
     "Swin": swin,
     "SwinV2": lambda: swin(
         block=swin_transformer.SwinTransformerBlockV2,
         downsample_layer=swin_transformer.PatchMergingV2,
-    ),
-    "VGG": lambda: headed(
-        models.VGG(models.vgg.make_layers([8, "M", 16, "M"], True), init_weights=False), 16
     ),
     "ViT": lambda: models.VisionTransformer(64, 16, 1, 2, 16, 32),
 }
@@ -94,27 +77,20 @@ BART = {
 }
 WAV2VEC2 = {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 16}
 TRANSFORMERS = {
-    "AlbertModel": {"embedding_size": 32},
     "BartModel": {"d_model": 32, **BART},
     "BertModel": {},
     "BloomModel": {"n_layer": 1, "n_head": 4},
     "CLIPTextModel": {"eos_token_id": 2},
     "ConvNextModel": {"hidden_sizes": [16] * 4, "depths": [1] * 4},
     "DebertaV2Model": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
-    "DistilBertModel": {"dim": 32, "n_layers": 1, "n_heads": 4, "hidden_dim": 64},
-    "ElectraModel": {"embedding_size": 32},
-    "GemmaModel": GROUPED,
     "GPT2Model": GPT2,
     "GPTNeoModel": {"num_layers": 1, "attention_types": [[["local"], 1]], "num_heads": 4},
-    "GPTNeoXModel": {},
     "LlamaModel": GROUPED,
     "MambaModel": {"state_size": 4},
     "ModernBertModel": SPECIAL,
     "MPNetModel": {},
-    "OPTModel": {"ffn_dim": 64, "word_embed_proj_dim": 32},
     "PhiModel": {},
     "Qwen3Model": GROUPED,
-    "RobertaModel": {},
     "SwinModel": {**VIT, "embed_dim": 16, "depths": [1, 1], "window_size": 2, **SWIN},
     "T5EncoderModel": {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4},
     "ViTModel": VIT,

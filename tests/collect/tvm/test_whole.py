@@ -10,19 +10,16 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
-import torch
 
-from lib.collect.tvm.compiler import Sampler, hash_of
+from lib.collect.tvm.compiler import hash_of
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.features import features
 from lib.collect.tvm.graph import graph_of, only_constants
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import Network, named
+from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import network_path
 from lib.collect.tvm.whole import main
 from lib.files.artifacts import read_json
 from lib.programs.messages import receive, started
-from tests.collect.tvm.test_importing import Does
 
 BRANCHES = """
 import torch
@@ -118,14 +115,6 @@ def test_the_program_of_a_search_is_what_the_predictor_likes_best(mine, tmp_path
     assert len(kinds) > number + 1
 
 
-def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
-    module, inputs = named(f"{mine}:network", 4).build()
-    torch.export.save(torch.export.export(module.eval(), inputs), tmp_path / "mine.pt2")
-    found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4)))
-    assert [hash_of(task) for task in found.tasks] == [hash_of(task) for task in graph.tasks]
-    assert found.calls == graph.calls
-
-
 STEPS = """
 import torch
 
@@ -143,15 +132,6 @@ class Steps(torch.nn.Module):
 def network():
     return Steps(), (torch.randn(2, 3, 8),)
 """
-
-
-def test_copies_of_zeros_are_no_work():
-    """Schedules make them without a copy, and TVM has no features of them then."""
-    network = Does(lambda x: x @ torch.zeros(1, 8, 3).squeeze(0))
-    graph = graph_of(imported(Network("mine", lambda: (network, (torch.randn(3, 8),)))))
-    (zeros,) = only_constants(graph)
-    tables = features([drawn.mod for drawn in Sampler(graph.tasks[zeros], 0).draw(4)])
-    assert not all(len(table) for table in tables)
 
 
 def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):

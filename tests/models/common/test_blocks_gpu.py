@@ -43,8 +43,7 @@ def scores_and_gradients(network, x):
 @pytest.mark.parametrize(
     ("shape", "dtype", "most"),
     [
-        ((4, 2, 18), torch.float32, 1e-4),  # 16 configurations are a tile
-        ((3, 2, 3, True), torch.float32, 1e-4),  # nodes without neighbours
+        ((4, 2, 18, True), torch.float32, 1e-4),  # 16 are a tile; nodes without neighbours
         # For bfloat16, which the interpreter does not multiply.
         ((4, 2, 17), torch.float16, 3e-2),
     ],

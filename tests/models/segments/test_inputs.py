@@ -56,10 +56,6 @@ def test_boundaries(count, size):
     assert len(found) - 1 == -(-count // size)  # algorithm 1, line 2
 
 
-def test_no_cut():
-    assert boundaries(7, 0).tolist() == [0, 7]
-
-
 @given(seed=st.integers(0, 500), size=st.integers(1, 14))
 @settings(max_examples=25, deadline=None)
 def test_segments_sum_to_the_segmented_graph(seed, size):
@@ -73,18 +69,6 @@ def test_segments_sum_to_the_segmented_graph(seed, size):
     kept = graph.edges[inside[:, 0] == inside[:, 1]]
     whole = SegmentedGraph(replace(graph, edges=kept), 0)
     torch.testing.assert_close(found, made(as_double(segments_batch(whole, rows))))
-
-
-@pytest.mark.parametrize("kind", [AttentionModel, PoolingModel])
-def test_a_score_does_not_depend_on_its_batch(kind):
-    torch.set_default_dtype(torch.float32)
-    segments = SegmentedGraph(cached_graph(1), 5)
-    made = network(kind).float()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(networks, "_one_hot", lambda digits: _one_hot(digits).float())
-        one, other = segments_scores(made, segments, 3), segments_scores(made, segments, 100)
-    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert len(np.unique(one.round(5))) > 5
 
 
 def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):

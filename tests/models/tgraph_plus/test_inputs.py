@@ -28,19 +28,6 @@ def network_of(members: int = 2) -> TGraphPlus:
     return made
 
 
-@given(program=random_programs(), hops=st.sampled_from([1, "all"]), data=st.data())
-@settings(deadline=None, max_examples=25)
-def test_scores_do_not_depend_on_the_batch(program, hops, data):
-    made, configurable, configured = program
-    graph = pruned(resolved(made.graph(configurable, configured)), hops)
-    network, count = network_of(), len(graph.cells)
-    rows = np.array(data.draw(st.permutations(range(count))))[: data.draw(st.integers(1, count))]
-    with torch.no_grad():
-        together = network(CopiesGraph(graph).batch(np.arange(count)))
-        some = network(CopiesGraph(graph).batch(rows))
-    torch.testing.assert_close(some, together[torch.from_numpy(rows)], rtol=1e-4, atol=1e-6)
-
-
 @given(program=random_programs(), hops=st.sampled_from([1, "all"]))
 @settings(deadline=None, max_examples=15)
 def test_scores_are_as_the_docstrings_have_them(program, hops):

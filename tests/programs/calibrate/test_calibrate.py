@@ -152,7 +152,8 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
 
     monkeypatch.setattr(command, "run_part", run)
     monkeypatch.setattr(command, "tuned", tuned)
-    monkeypatch.setattr(tuning, "PARTS", 2)
+    for name, value in {"PARTS": 2, "PASSES": 3, "RATE": 2e-3}.items():
+        monkeypatch.setattr(tuning, name, value)
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
     ensemble, cache, results = loaded(trained)

@@ -17,12 +17,10 @@ from torch import nn
 from lib.programs.calibrate import tuning
 from lib.programs.calibrate.tuning import (
     SHIFTS,
-    Source,
     best_factor,
     error_of,
     parts_of,
     tuned,
-    tuned_by_cmd,
 )
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
@@ -65,15 +63,6 @@ def untrained(
     return network, replace(programs, seconds=3 * programs.seconds), device
 
 
-def gap(network: nn.Module, programs: Programs, device: dict[str, Any]) -> float:
-    """Mean size of the errors of predicted logarithms, of programs of one number of leaves."""
-    rows = np.flatnonzero(programs.counts == programs.counts[0])
-    batch = programs.batch(rows, device_features([device]))
-    with torch.inference_mode():
-        logs = network.eval().log_seconds(batch).numpy()
-    return float(np.abs(logs - np.log(programs.seconds[rows])).mean())
-
-
 @BOTH
 def test_what_reads_programs_stays_as_it_is(tmp_path, monkeypatch, settings):
     monkeypatch.setattr(tuning, "PASSES", 1)
@@ -85,22 +74,3 @@ def test_what_reads_programs_stays_as_it_is(tmp_path, monkeypatch, settings):
     assert moved == named < before.keys()
     again = tuned(network, programs, device).state_dict()
     assert all(torch.equal(after[name], again[name]) for name in after)
-
-
-@BOTH
-def test_the_papers_way_trains_all_of_a_network_towards_both_devices(
-    tmp_path, monkeypatch, settings
-):
-    """Its source programs keep their latencies, on a device with vectors four times as wide."""
-    monkeypatch.setattr(tuning, "CMD_PASSES", 1)
-    network, programs, device = untrained(tmp_path, settings)
-    new = {**device, "name": "new", "instructions": "avx512"}
-    learned = replace(programs, seconds=programs.seconds / 3)
-    source = Source(learned, device_features([device]))
-    after = tuned_by_cmd(network, programs, new, source, settings)
-    before = network.state_dict()
-    moved = [name for name, one in after.state_dict().items() if not torch.equal(one, before[name])]
-    assert {name.partition(".")[0] for name in moved} > {"device"}
-    assert gap(after, programs, new) < gap(network, programs, new)
-    again = tuned_by_cmd(network, programs, new, source, settings).state_dict()
-    assert all(torch.equal(tensor, again[name]) for name, tensor in after.state_dict().items())
