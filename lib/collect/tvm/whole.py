@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
             raise UserError(f"--{name} {value}: must be from 1 to {limit}")
     talk = None if args.schedules else standard()
     network = named(args.network, args.batch, args.shape)
-    graph = graph_of(imported(network))
+    graph = graph_of(imported(network, runs=False))  # a search checks what is computed
     graph = without(graph, only_constants(graph))  # which takes next to no time
     if talk:
         programs = predicted(graph, args, talk)

@@ -13,7 +13,7 @@ import onnx
 import torch
 from torch import nn
 
-from lib.collect.tvm import importing, onnx_files
+from lib.collect.tvm import onnx_files
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, _torchvision, named
@@ -140,9 +140,7 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 @pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda path: path.stem)
 def test_the_zoo_of_onnx(path, monkeypatch):
-    """Nine networks at their full sizes, of which SqueezeNet alone is run and compared."""
+    """Nine networks at full size; all weights of one are equal: what it computes says nothing."""
     assert len([*LIGHT.glob("*.onnx")]) == 9
-    if "squeezenet" not in path.stem:
-        monkeypatch.setattr(onnx_files, "results_of", lambda *_: [])
-        monkeypatch.setattr(importing, "run", lambda *_: ((), (), {}))
-    assert graph_of(imported(named(str(path), None))).calls
+    monkeypatch.setattr(onnx_files, "results_of", lambda *_: [])
+    assert graph_of(imported(named(str(path), None), runs=False)).calls
