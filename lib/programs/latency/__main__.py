@@ -10,9 +10,8 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>[.b<batch>].<device>.n
 A network is torchvision:NAME, or transformers:NAME, or a function of a file of your own that
 returns a torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save
 writes; the batch is 0 for what a file says by itself, or 1. TVM makes programs of it, in an
-environment of its own, and runs it once to see that it computes the same; nothing is timed. Of
-each task it is the program that a search predicts to be fastest, so that what is predicted is the
-network as it is deployed.
+environment of its own; nothing is run. Of each task it is the program that a search predicts to be
+fastest, so that what is predicted is the network as it is deployed.
 """
 
 from __future__ import annotations

@@ -189,8 +189,7 @@ class Predictor:
             device: an instruction set, or a device's whole name.
 
         Raises:
-            UserError: TVM cannot read the network, or computes something else; or there is no
-                such device.
+            UserError: TVM cannot read the network, or there is no such device.
         """
         number = self.device(device)
         with tempfile.TemporaryDirectory() as folder:
