@@ -128,12 +128,15 @@ class Search:
     ) -> None:
         """Measure so many more; what programs compute must have this fingerprint.
 
-        A search begins with tiles that registers hold, the fastest as predicted first.
+        A search begins with tiles that registers hold: in turns the fastest as predicted, which may
+        not know the processor, and those that load least.
         """
         model, sampler = self.model(talk), compiler.Sampler(module, self.args.seed)
         asks = begins and isinstance(model, PredictorModel)
         if tiled := tilings(sampler, lanes_of(self.args.device), TILED) if asks else []:
-            first = np.argsort(model.logs(talk.task, tiled))[: min(ROUND, left)]
+            order = np.argsort(model.logs(talk.task, tiled)).tolist()
+            turns = (k for place, best in enumerate(order) for k in (best, place))
+            first = list(dict.fromkeys(turns))[: min(ROUND, left)]
             self.measure(module, talk, [tiled[k] for k in first], expected, values)
             left -= len(first)
         if not left:

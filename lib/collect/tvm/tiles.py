@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, product
+from itertools import product
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
@@ -38,16 +38,15 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
         sampler: of the task.
         lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
             Vectors of 8 are for results that none of 16 divide, too, such as 40 channels.
-        most: schedules.
+        most: schedules, about.
 
     Returns:
-        The schedules, those first that load least for a multiplication.
+        The schedules: those first that load least for a multiplication, of each unrolling.
     """
     found: dict[str, Schedule] = {}
     changes = sampler.context.space_generator.postprocs
     cut = _choices(sampler.designs, lanes) or _choices(sampler.designs, FEWEST)
-    choices = product(cut, UNROLLED)
-    for (cuts, design), unrolled in islice(choices, most):
+    for unrolled, (cuts, design) in product(UNROLLED, cut[: -(-most // len(UNROLLED))]):
         schedule = Schedule(sampler.task)
         with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
             _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
