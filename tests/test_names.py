@@ -1,4 +1,4 @@
-"""Odd names of files and folders, as stage 1 and `make submission` tell them."""
+"""Odd names of files and folders, in what stage 1 and `make submission` say."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
 from tests.test_pages import PYTHON, python_of
 
 PLUS = "--folds-total 2 --channels 16"
+PAPER = f"{PLUS} --layers 1 --heads 2"
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +70,14 @@ def test_the_report_has_errors_by_device_and_operator(run):
 
 
 def test_results_can_be_looked_at(run):
-    folder, _, _ = run
+    folder, _, again = run
+    again(MODEL="cdmpp", ARGS=PAPER, FOLDS=1)
     given = {"COLLECTION": COLLECTION, "OUTPUTS": folder, "DATA": folder.parent / "data"}
     output = make("status", **given, FOLDS=2, EPOCHS=2, ARGS=PLUS)
     assert "MAPE" in output
-    assert output.count("up to date") == 1, output
-    assert "MAPE" in make("compare", A=folder / COLLECTION, B=folder / COLLECTION)
+    assert output.count("up to date") == 2, output
+    both = {"A": folder / COLLECTION, "B": folder / f"{COLLECTION}@cdmpp"}
+    assert "MAPE" in make("compare", **both)
 
 
 def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run, tmp_path):

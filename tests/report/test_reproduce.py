@@ -69,9 +69,9 @@ def tiny(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("ARGS", "--channels 32 --folds-total 2 --permutations 1")
 
-    def run(ends: bool = False) -> tuple[int, str, int]:
+    def run(outputs: str, ends: bool = False) -> tuple[int, str, int]:
         """Exit code, the table, and how many stages were run."""
-        worked, places = [], {"DATA": tmp_path / "data", "OUTPUTS": tmp_path / "outputs"}
+        worked, places = [], {"DATA": tmp_path / "data", "OUTPUTS": tmp_path / outputs}
 
         def make(line, env):
             given = dict(word.split("=", 1) for word in line[2:]) | {"FOLDS": 1, "EPOCHS": 1}
@@ -90,11 +90,12 @@ def tiny(tmp_path, monkeypatch):
     return run
 
 
-def test_one_that_was_ended_goes_on_to_its_table(tiny):
-    assert tiny(ends=True)[0] != 0
-    code, table, stages = tiny()
-    assert (code, stages) == (0, 2)
+def test_one_that_was_ended_goes_on_to_the_same_table(tiny):
+    code, table, stages = tiny("whole")
+    assert code == 0 and stages == 3
     assert "* epochs 1, not 750\n" in table and "layout-xla-random" not in table
+    assert tiny("ended", ends=True)[0] != 0
+    assert tiny("ended") == (0, table, 2)
 
 
 def test_a_run_that_fails_is_a_line_and_the_others_run(tmp_path):

@@ -138,11 +138,12 @@ def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
     assert_same_bits(again, undisturbed)
 
 
-def test_a_state_of_another_training_is_ignored(data, tmp_path, undisturbed):
+@pytest.mark.parametrize("kept", [{"identity": "b"}, None])
+def test_a_state_of_another_training_or_kind_is_ignored(data, tmp_path, undisturbed, kept):
     state = tmp_path / "state.safetensors"
     interrupted(data, state, 2)
     tensors, metadata = tensor_file.load(state)
-    tensor_file.save(state, tensors, metadata | {"identity": "b"})
+    tensor_file.save(state, tensors, metadata | kept if kept else {})
     again = finished(data, state)
     assert again.checkpoint.resumed_at == 0
     assert_same_bits(again, undisturbed)
@@ -159,6 +160,11 @@ def test_saving_waits_for_its_interval(data, tmp_path):
     made = finished(data, tmp_path / "state.safetensors")
     assert made.data.settings.save_seconds > 1
     assert not (tmp_path / "state.safetensors").exists()
+
+
+def test_it_learns(data, tmp_path):
+    history = finished(data, tmp_path / "state", epochs=20, learning_rate=1e-2).checkpoint.history
+    assert history[-1]["loss"] < 0.5 * history[0]["loss"]
 
 
 def test_rows_of_history(data, tmp_path):
