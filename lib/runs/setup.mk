@@ -3,16 +3,16 @@
 ##@ work on tgraph
 setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it themselves)
 
-# (A VENV that is a link is followed: Python does not.) A recent pip resolves in half the time of the
-# one that comes with Python. Of packages only what is imported becomes bytecode, a fifth of it.
+# (A VENV that is a link is followed: Python does not.) A recent pip resolves in half the time of
+# Python's own. Of packages only what is imported becomes bytecode, a fifth of it.
 new_venv = $(call quoted,$(PYTHON)) -m venv --without-pip "$$(realpath -m $(1))" && \
 	{ $(call quoted,$(PYTHON)) -m pip --python $(1)/bin/python install --quiet --no-compile \
 	$$(grep '^pip==' requirements.txt) || $(1)/bin/python -m ensurepip; }
 INSTALL = $(RUN) -m pip install --quiet --no-compile
 
 # First what torch needs, so that torch and the other packages can go side by side: none of them
-# brings one that another brings. The loops of lib/native are compiled as soon as torch is there, and
-# beside them the bytecode of what folds import: else the first two would each make it, 15 seconds.
+# brings one that another brings. The loops of lib/native are compiled as soon as torch is there. At
+# the same time what folds import becomes bytecode: else the first two would each spend 15 seconds.
 # (Secondary: where the whole environment is there, nobody asks for its parts.)
 .SECONDARY: $(READY)-first $(READY)-torch $(READY)-packages $(READY)-bytecode
 $(READY)-first: requirements.txt

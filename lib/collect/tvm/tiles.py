@@ -38,7 +38,7 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
         sampler: of the task.
         lanes: numbers of a vector: 16 with AVX-512, else 8. There are twice as many registers.
             Vectors of 8 are for results that none of 16 divide, too, such as 40 channels.
-        most: schedules, about.
+        most: schedules, at least one of each unrolling.
 
     Returns:
         The schedules: those first that load least for a multiplication, of each unrolling.
@@ -46,7 +46,7 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     found: dict[str, Schedule] = {}
     changes = sampler.context.space_generator.postprocs
     cut = _choices(sampler.designs, lanes) or _choices(sampler.designs, FEWEST)
-    for unrolled, (cuts, design) in product(UNROLLED, cut[: -(-most // len(UNROLLED))]):
+    for unrolled, (cuts, design) in product(UNROLLED, cut[: most // len(UNROLLED)]):
         schedule = Schedule(sampler.task)
         with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
             _decided(design.trace, cuts, unrolled).apply_to_schedule(schedule, False)
