@@ -121,16 +121,13 @@ def _filled_up(
 
 
 def schedules(task: IRModule) -> list[Schedule]:
-    """Return schedules of a program of :func:`attention`; none of another task.
+    """Return schedules of a program of :func:`attention`.
 
     For vectors of 16 numbers and of 8, they compute few rows of scores at a time, and as many as a
     cache holds.
     """
     schedule = Schedule(task)
-    steps = _steps(schedule)
-    if SCORES not in steps:
-        return []
-    loops = schedule.get_loops(steps[SCORES])
+    loops = schedule.get_loops(schedule.get_sblock(SCORES))
     _, rows, columns, _ = (int(schedule.get(loop).extent) for loop in loops)
     blocks = [n for n in range(ROWS, rows + 1, ROWS) if rows % n == 0]
     largest = max((n for n in blocks if 8 * n * columns <= BLOCK), default=ROWS)
@@ -144,7 +141,7 @@ def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
     There are twice as many registers as a vector has numbers.
     """
     schedule = Schedule(task)
-    steps = _steps(schedule)
+    steps = steps_of(schedule)
     scores, most, weights = (steps[name] for name in (SCORES, "most", "T_fast_exp"))
     summed, total, mean = (steps[name] for name in ("summed", "total", "mean"))
     schedule.compute_inline(steps["masked"])
@@ -195,7 +192,7 @@ def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
     return schedule
 
 
-def _steps(schedule: Schedule) -> dict[str, SBlockRV]:
-    """Return the steps of a program by their names."""
+def steps_of(schedule: Schedule) -> dict[str, SBlockRV]:
+    """Return the steps of a program by their names, in their order."""
     root = schedule.get_child_blocks(schedule.get_sblock("root"))
     return {str(schedule.get(block).name_hint): block for block in root}

@@ -26,7 +26,7 @@ from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
-from lib.collect.tvm import attention  # noqa: E402
+from lib.collect.tvm import attention, winograd  # noqa: E402
 from lib.files.processor import LANES, MCPU  # noqa: E402
 
 OPT_LEVEL = 2  # LLVM's
@@ -40,6 +40,8 @@ BRED = 3  # generations of programs that descend from measured ones
 TRIES = 6  # for programs that are not known yet
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
 SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
+# Programs that have schedules of their own, by the name of a step.
+BY_HAND = {attention.SCORES: attention.schedules, winograd.PRODUCTS: winograd.schedules}
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -96,10 +98,17 @@ class Scheduled:
     module: IRModule
 
 
+def by_hand(task: IRModule) -> Callable[[IRModule], list[tvm.s_tir.Schedule]] | None:
+    """Return what makes a task's schedules, if it is a program that has its own."""
+    steps = attention.steps_of(tvm.s_tir.Schedule(task))
+    return next((schedules for name, schedules in BY_HAND.items() if name in steps), None)
+
+
 def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.SpaceGenerator:
     """Return MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them. Of
-    attention as one program these are schedules by hand."""
-    if found := attention.schedules(task):
+    some programs these are schedules by hand."""
+    if schedules := by_hand(task):
+        found = schedules(task)
         return meta_schedule.space_generator.ScheduleFn(lambda _: found, [], [], {})
     schedule = tvm.s_tir.Schedule(task)
     steps = map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))
@@ -144,6 +153,8 @@ def _inlining() -> list[schedule_rule.ScheduleRule]:
 def unscheduled(task: IRModule) -> list[tvm.s_tir.Schedule]:
     """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
     better than MetaSchedule's rules, which make one loop of all. And :func:`by_rows`."""
+    if by_hand(task):
+        return [tvm.s_tir.Schedule(task)]
     rules = meta_schedule.space_generator.PostOrderApply(
         sch_rules=_inlining(), postprocs=[], mutator_probs={}
     )

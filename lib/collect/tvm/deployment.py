@@ -20,6 +20,7 @@ from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
 from lib.collect.tvm.transposed import transposed
+from lib.collect.tvm.winograd import by_tiles
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
 # layout, so that it must know every operator that has one: those of volumes stay as they are.
@@ -130,11 +131,15 @@ class _Parts(PyExprMutator):
     def __init__(self, module: IRModule, parts: Parts):
         super().__init__(module)
         self.parts = parts
+        self.by_tiles = parts is IN_PARTS_WHEN_CHANNELS_ARE_LAST
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         """Return a call, or the calls of its parts."""
         call = super().visit_call_(call)
-        parts = self.parts.get(getattr(call.op, "name", ""))
+        name = getattr(call.op, "name", "")
+        if name == "relax.nn.conv2d" and self.by_tiles:
+            return by_tiles(self.builder_, call)
+        parts = self.parts.get(name)
         return self.builder_.normalize(parts(call)) if parts else call
 
 

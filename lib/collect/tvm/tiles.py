@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import codegen
 
-from lib.collect.tvm.compiler import Sampler, hash_of, target_of
+from lib.collect.tvm.compiler import Sampler, by_hand, hash_of, target_of
 
 ROWS = range(4, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
@@ -32,7 +32,8 @@ def lanes_of(device: str) -> int:
 
 
 def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
-    """Return schedules of a task with one sum; none of another task, or if nothing fits.
+    """Return schedules of a task with one sum, or those that it has of its own; none of another
+    task, or if nothing fits.
 
     Args:
         sampler: of the task.
@@ -43,6 +44,8 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     Returns:
         The schedules: those first that load least for a multiplication, of each unrolling.
     """
+    if by_hand(sampler.task):
+        return sampler.designs
     found: dict[str, Schedule] = {}
     changes = sampler.context.space_generator.postprocs
     cut = _choices(sampler.designs, lanes) or _choices(sampler.designs, FEWEST)

@@ -16,7 +16,7 @@ from tvm.runtime import empty, tensor
 
 from lib.collect.tvm.agreement import difference
 from lib.collect.tvm.attention import ROWS, attention, schedules
-from lib.collect.tvm.compiler import Sampler, alone, lowered, machine_program
+from lib.collect.tvm.compiler import Sampler, alone, by_hand, lowered, machine_program
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import compiled, runner
@@ -74,7 +74,7 @@ def test_a_cache_holds_its_scores_and_weights():
         loops = schedule.get_loops(schedule.get_sblock("mean"))
         assert int(schedule.get(loops[2]).extent) == rows
     product = topi.nn.matmul(te.placeholder((9, 9), name="x"), te.placeholder((9, 9), name="y"))
-    assert schedules(alone(te.create_prim_func([*product.op.input_tensors, product]))) == []
+    assert by_hand(alone(te.create_prim_func([*product.op.input_tensors, product]))) is None
 
 
 SEEN = torch.rand(1, 1, 200, 200) < 0.9
@@ -92,7 +92,7 @@ def test_a_network_has_it_where_no_cache_holds_all_scores(name):
     network = Does(lambda x, y: functional.scaled_dot_product_attention(x, y, y, **how))
     inputs = torch.randn(8, 4, 200, 16), torch.randn(8, keys, 200, 16)
     found = imported(Network("mine", lambda: (network, inputs)))
-    tasks = [task for task in graph_of(found).tasks if schedules(task)]
+    tasks = [task for task in graph_of(found).tasks if by_hand(task)]
     assert len(tasks) == 1
     assert len({s.mod.script() for s in Sampler(tasks[0], 0).draw(8)}) == 4  # and no others
     machine = runner(compiled(found.module, found.values, "sse2"), found.inputs)
@@ -102,4 +102,4 @@ def test_a_network_has_it_where_no_cache_holds_all_scores(name):
 def test_a_network_has_parts_where_a_cache_holds_all_scores():
     network = Does(lambda x: functional.scaled_dot_product_attention(x, x, x))
     found = imported(Network("mine", lambda: (network, (torch.randn(8, 4, 64, 16),))))
-    assert not [task for task in graph_of(found).tasks if schedules(task)]
+    assert not [task for task in graph_of(found).tasks if by_hand(task)]
