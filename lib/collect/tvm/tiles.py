@@ -17,7 +17,7 @@ from tvm.target import codegen
 
 from lib.collect.tvm.compiler import Sampler, by_hand, hash_of, target_of
 
-ROWS = range(4, 15)  # of a tile, in one or two lines of an image
+ROWS = range(2, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
 STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
 LARGE = 1 << 20  # bytes of weights that a core's own caches do not keep
