@@ -83,12 +83,13 @@ def test_forty_channels_are_vectors_of_eight():
 def test_an_image_of_14_pixels_has_tiles_of_two_lines_and_gets_its_zeros_once():
     """Of 14 pixels there are no four, and seven rows of one vector load more; the convolution's own
     loops would each add zeros again."""
-    for schedule in (found := tilings(Sampler(convolution(14, 32, 64, 3), 0), 8, 3)):
+    tiles = set()
+    for schedule in tilings(Sampler(convolution(14, 32, 64, 3), 0), 8, 12):
         _, lines, pixels, columns = cuts_of(schedule)
-        assert (lines[3], pixels[3], columns[3]) == (2, 2, 16)
+        tiles.add((lines[3], pixels[3], columns[3]))
         loops = schedule.get_loops(schedule.get_sblock("pad_temp"))
         assert math.prod(schedule.get(loop).extent for loop in loops) == 16 * 16 * 32
-    assert found
+    assert tiles == {(2, 2, 16), (1, 2, 32)}
 
 
 def test_what_has_no_sum_of_many_has_no_tiles():
