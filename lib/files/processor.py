@@ -15,6 +15,9 @@ INSTRUCTIONS = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
 # What LLVM calls a processor that has one of them, whoever has made it.
 MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
 LANES = 16  # numbers of the widest vector
+# Pages of 2 MB where Linux gives them to who asks: in small ones, whose places are left to chance,
+# the weights of a large network get in each other's way in the caches.
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 def processor() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from lib.models.common.settings import AUTO
 
 # Of a training whose passes nobody has set: docs/explanation/what-helped.md.
-STEPS, MOST_PASSES = 4000, 10
+STEPS, MOST_PASSES = 4000, 7
 CYCLES, LOWEST, HIGHEST = 4, 0.1, 10.0  # of the cyclic schedule; times the rate that is set
 
 

@@ -7,11 +7,12 @@
 
 The rivals: ONNX Runtime, OpenVINO and PyTorch, in float32, each called as its own documentation
 shows for speed (inputs and outputs bound or shared), and with NumPy arrays in and out. A network is
-searched, then all run in one process, in turns, on the same inputs. Times are kept in
-``deployed.json`` beside this file, a row a network, device, number of threads and processor; what
-has a row is not measured again. ``--print`` runs nothing, and needs no TVM. With ``--device avx2``
-PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is left out where there
-is AVX-512. Networks of one's own, and those that the predictor has learned from, are printed apart.
+searched, then all run in one process, in turns, on the same inputs, with memory in large pages.
+Times are kept in ``deployed.json`` beside this file, a row a network, device, number of threads and
+processor; what has a row is not measured again. ``--print`` runs nothing, and needs no TVM. With
+``--device avx2`` PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is left
+out where there is AVX-512. Networks of one's own, and those that the predictor has learned from,
+are printed apart.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.artifacts import read_json, write_json
-from lib.files.processor import processor
+from lib.files.processor import LARGE_PAGES, processor
 from lib.files.terminal import table
 
 MEASURED = Path(__file__).with_suffix(".json")
@@ -103,7 +104,7 @@ def main() -> None:
         command += [str(args.core), str(args.budget), str(args.outputs)]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "row.json"
-            how = os.environ | LIMITS.get(device, {})
+            how = os.environ | LARGE_PAGES | LIMITS.get(device, {})
             subprocess.run([*command, path], env=how, check=True)
             rows.append(read_json(path))
         write_json(MEASURED, rows)

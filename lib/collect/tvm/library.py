@@ -23,7 +23,8 @@ from lib.files.artifacts import atomic_file, write_json
 
 LIBRARY, METADATA, SCRIPT = "network.so", "network.json", "run.py"
 LINES = """\
-import os, pathlib, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
+# Run it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1, as it was timed: a large network is faster.
+import os, pathlib, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"
 library = tvm.runtime.load_module(str(pathlib.Path(__file__).with_name("{library}")))
 network = tvm.relax.VirtualMachine(library, tvm.cpu())["main"]
 inputs = [{inputs}]  # made once

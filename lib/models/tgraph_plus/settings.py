@@ -33,7 +33,7 @@ class TGraphPlusSettings(SeveralCollections, TrainedLayouts):
     inference_configurations: int = setting(512, "configurations a batch of inference", first=3)
     epochs: int | str = setting(  # type: ignore[assignment]
         AUTO,
-        f"passes over the training graphs; `{AUTO}`: as many as make 4,000 steps, 20 at most",
+        f"passes over the training graphs; `{AUTO}`: as many as make 4,000 steps, seven at most",
         words=(AUTO,),
     )
     learning_rate: float = setting(2e-3, "peak of the learning rate", 0, 1)

@@ -32,7 +32,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import one_line_errors
 from lib.files.locks import only_on, only_writer
 from lib.files.parquet import read_parquet
-from lib.files.processor import check_has, processor
+from lib.files.processor import LARGE_PAGES, check_has, processor
 from lib.files.progress import Lines
 from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
 from lib.programs.inputs import Programs, device_named
@@ -89,11 +89,10 @@ def main(arguments: list[str] | None = None) -> None:
     record = SearchRecord(args.network, args.device, args.cost_model, args.budget)
     own = sorted(os.sched_getaffinity(0), reverse=True) if args.core is None else [args.core]
     threads = min(args.threads, len(own))
-    environment = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS"), str(args.threads))
     with (
         only_writer(args.outputs, folder),
         only_on(own, threads) as cores,
-        started(command_of(args, folder, cores[0]), **environment) as (child, talk),
+        started(command_of(args, folder, cores[0]), **environment_of(args)) as (child, talk),
     ):
         follow(child, talk, record, predict, args, folder, known)
     write_json(folder / "search.json", record.as_json())
@@ -101,6 +100,13 @@ def main(arguments: list[str] | None = None) -> None:
     for text in filter(None, [warning(record.tasks), busy(record)]):
         print(text, file=sys.stderr)
     print(f"{summary(record)}; wrote {folder}/")
+
+
+def environment_of(args: argparse.Namespace) -> dict[str, str]:
+    """Return variables of the half that has TVM: its threads, and large pages unless somebody has
+    set how memory is taken."""
+    threads = dict.fromkeys(("TVM_NUM_THREADS", "OMP_NUM_THREADS"), str(args.threads))
+    return {name: os.environ.get(name, value) for name, value in LARGE_PAGES.items()} | threads
 
 
 def follow(

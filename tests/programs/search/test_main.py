@@ -18,14 +18,20 @@ from tests.commands import call
 from tests.programs.builders import write_root
 
 
-def test_a_limit_reaches_the_half_with_tvm(tmp_path):
+def test_a_limit_and_variables_reach_the_half_with_tvm(tmp_path, monkeypatch):
     tvm, words = tmp_path / "tvm", tmp_path / "words"
-    tvm.write_text(f'#!/bin/sh\nprintf "%s " "$@" >{words}\n')
+    tvm.write_text(f'#!/bin/sh\necho "$@" $GLIBC_TUNABLES $TVM_NUM_THREADS >{words}\n')
     tvm.chmod(0o755)
-    args = search.parser().parse_args(["--network", "net", "--limit", "7", "--tvm", str(tvm)])
-    with search.started(search.command_of(args, tmp_path, 0)) as (child, _):
-        child.wait()
-    assert " --limit 7.0 " in words.read_text()
+    flags = ["--network", "net", "--limit", "7", "--tvm", str(tvm), "--threads", "2"]
+    args = search.parser().parse_args(flags)
+    for own, expected in ((None, "glibc.malloc.hugetlb=1"), ("mine", "mine")):
+        if own:
+            monkeypatch.setenv("GLIBC_TUNABLES", own)
+        command = search.command_of(args, tmp_path, 0)
+        with search.started(command, **search.environment_of(args)) as (child, _):
+            child.wait()
+        said = words.read_text()
+        assert " --limit 7.0 " in said and said.endswith(f" {expected} 2\n")
 
 
 def test_a_half_that_is_gone_before_it_is_answered_is_told(tmp_path):
