@@ -1,15 +1,12 @@
 """Everything that the stages run."""
 
 import io
-import os
 import re
-import resource
 import sys
 import warnings
 from pathlib import Path
 
 INTERRUPTED, INTERRUPTED_CODE = "interrupted; run the same command again to go on", 130
-LEAST_ADDRESS_SPACE = 2 << 30  # bytes; with less, libraries abort, or wait for ever (OpenBLAS)
 STAGE = re.compile(r"0\d_\w+\.py")
 
 
@@ -19,23 +16,8 @@ def begin_program() -> None:
     From then on an error that nothing catches is one line, if a user can mend it.
     """
     sys.excepthook = _one_line
-    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= allowed < LEAST_ADDRESS_SPACE:
-        print(
-            f"error: ulimit -v {allowed >> 10} is too small: at least {LEAST_ADDRESS_SPACE >> 10} "
-            f"(kB), or `unlimited`, are needed",
-            file=sys.stderr,
-        )
-        sys.exit(2)
     # joblib says this where shared memory is full: one process does all then, or an error says why.
     warnings.filterwarnings("ignore", ".*joblib will operate in serial mode", UserWarning)
-    # Where output is closed (`>&-`), the next file that is opened would get its place, and lines.
-    for stream in range(3):
-        try:
-            os.fstat(stream)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number
-    sys.stdout, sys.stderr = sys.stdout or open(1, "w"), sys.stderr or open(2, "w")
     # A line is written at once. Unbuffered (PYTHONUNBUFFERED, as containers often have it) its end
     # is written by itself, and another fold's line can come between. And what an encoding lacks
     # (a terminal in Latin-9 has no tau) is written out.

@@ -281,35 +281,15 @@ def test_a_full_standard_output():
     assert done.stderr == "error: standard output: No space left on device\n"
 
 
-BEGIN = "import lib\nlib.begin_program()\n"
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "iso8859-15"])
 def test_signs_that_an_encoding_lacks_are_written_out(encoding):
     done = subprocess.run(
-        [sys.executable, "-c", f"{BEGIN}print('\u03c4 0.5')"],
+        [sys.executable, "-c", "import lib\nlib.begin_program()\nprint('\u03c4 0.5')"],
         cwd=REPOSITORY,
         env=environment() | {"PYTHONIOENCODING": encoding},
         capture_output=True,
     )
     assert done.stdout == b"\\u03c4 0.5\n", done.stderr
-
-
-def test_a_closed_standard_output(tmp_path):
-    """No file that is opened gets its place, and with it the lines."""
-    program = f"{BEGIN}import sys\nfile = open('kept', 'w')\nprint(sys.stdout.isatty(), flush=True)"
-    line = ["sh", "-c", '"$0" -c "$1" >&-', sys.executable, program]
-    subprocess.run(line, cwd=tmp_path, env=environment(), check=True)
-    assert (tmp_path / "kept").read_text() == ""
-
-
-def test_help_that_nobody_reads_any_more():
-    line = [sys.executable, "-SEB", "-m", "lib.runs.variables", "help", "out"]
-    reads, writes = os.pipe()
-    os.close(reads)
-    done = subprocess.run(line, cwd=REPOSITORY, stdout=writes, stderr=subprocess.PIPE)
-    os.close(writes)
-    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_file_that_is_not_there_is_not_called_found(tmp_path):

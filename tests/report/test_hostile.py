@@ -12,16 +12,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lib.files.artifacts import write_json
 from lib.ranking.folds import family
-from lib.ranking.measures import LAYOUTS
-from lib.report import figures
 from tests.report.browsing import look
 from tests.report.builders import graph_row, write_outputs, write_report
-from tests.report.drawn import texts
 
 FAR = "http://192.0.2.1"  # an address of nobody's
 
@@ -146,12 +141,3 @@ def test_what_is_not_escaped_does_not_run_either(browser, tmp_path):
         assert ("Content Security Policy" in told) == guarded
         shown.context.close()
     assert did == {True: set(), False: set(PAYLOADS)}
-
-
-@settings(deadline=None, max_examples=25)
-@given(st.text(max_size=20))
-def test_any_text_at_all_gives_a_well_formed_figure(text):
-    figure = figures.by_graph({f"({text})": graph_row(0.5)}, LAYOUTS, 1)
-    (shown,) = [one for one in texts(figure) if one.startswith("(")]
-    lines = text.replace("\r\n", "\n")  # as readers of XML take the end of a line
-    assert len(shown) == len(lines) + 2

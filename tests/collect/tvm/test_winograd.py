@@ -15,37 +15,21 @@ from torch.nn import functional
 from tvm import te
 from tvm.runtime import empty, tensor
 
+from lib.collect.tvm import compiler, winograd
 from lib.collect.tvm.agreement import difference
-from lib.collect.tvm.compiler import (
-    Sampler,
-    alone,
-    by_hand,
-    lowered,
-    machine_program,
-    unscheduled,
-)
+from lib.collect.tvm.compiler import Sampler, alone, by_hand
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.tiles import tilings
-from lib.collect.tvm.winograd import (
-    HELD,
-    POINTS,
-    PRODUCTS,
-    REGISTERS,
-    WEIGHTS,
-    convolution,
-    schedules,
-)
+from lib.collect.tvm.winograd import POINTS, PRODUCTS, schedules
 from tests.collect.tvm.test_importing import trained
 
-SIDES = st.integers(0, 2)
 
-
-def program(image: tuple[int, ...], outputs: int, padding: list[int], wide: int = 16):
-    kernel = (outputs // wide, POINTS, POINTS, image[-1], wide)
+def program(image: tuple[int, ...], outputs: int, padding: list[int]):
+    kernel = (outputs // 16, POINTS, POINTS, image[-1], 16)
     given = te.placeholder(image, name="image"), te.placeholder(kernel, name="kernel")
-    return alone(te.create_prim_func([*given, convolution(*given, padding)]))
+    return alone(te.create_prim_func([*given, winograd.convolution(*given, padding)]))
 
 
 @settings(max_examples=10)
@@ -55,24 +39,23 @@ def program(image: tuple[int, ...], outputs: int, padding: list[int], wide: int 
     st.integers(5, 70),
     st.sampled_from([8, 16, 72]),
     st.sampled_from([16, 32, 48]),
-    st.tuples(SIDES, SIDES, SIDES, SIDES),
+    st.lists(st.integers(0, 2), min_size=4, max_size=4),
 )
 def test_every_schedule_computes_the_convolution(batch, height, width, inputs, outputs, padding):
-    generator = torch.Generator().manual_seed(height * width)
-    image = torch.randn(batch, inputs, height, width, generator=generator)
-    kernel = torch.randn(outputs, inputs, 3, 3, generator=generator)
+    torch.manual_seed(height * width)
+    image, kernel = torch.randn(batch, inputs, height, width), torch.randn(outputs, inputs, 3, 3)
     top, left, bottom, right = padding
     expected = functional.conv2d(functional.pad(image, (left, right, top, bottom)), kernel)
-    turned = torch.einsum("py,qx,nryx->pqrn", *map(torch.from_numpy, (WEIGHTS, WEIGHTS)), kernel)
+    turned = torch.einsum("py,qx,nryx->pqrn", *[torch.from_numpy(winograd.WEIGHTS)] * 2, kernel)
     turned = turned.unflatten(-1, (-1, 16)).permute(3, 0, 1, 2, 4)
     arguments = [image.permute(0, 2, 3, 1), turned]
-    task = program(arguments[0].shape, outputs, list(padding))
-    found = schedules(task)
-    assert found
-    for schedule in (*unscheduled(task), *found):
+    task = program(arguments[0].shape, outputs, padding)
+    found = (*compiler.unscheduled(task), *schedules(task))
+    assert len(found) > 1
+    for schedule in found:
         result = empty(expected.permute(0, 2, 3, 1).shape, "float32")
-        run = machine_program(lowered([schedule.mod]), "avx2")["f0"]
-        run(*(tensor(argument.contiguous().numpy()) for argument in arguments), result)
+        library = compiler.machine_program(compiler.lowered([schedule.mod]), "avx2")
+        library["f0"](*(tensor(argument.contiguous().numpy()) for argument in arguments), result)
         assert difference(np.from_dlpack(result), expected.permute(0, 2, 3, 1).numpy()) < 3e-5
 
 
@@ -88,9 +71,11 @@ def test_lines_of_tiles_fit_a_cache_and_products_registers():
         groups, *_ = lengths(schedule, "tiles")
         lines.add(14 // groups)
         products.add(tuple(lengths(schedule, f"{PRODUCTS}_update")[-3:]))
-    assert lines == {1, 2, 7} and 4 * POINTS**2 * 14 * 64 * 7 <= HELD
+    assert lines == {1, 2, 7} and 4 * POINTS**2 * 14 * 64 * 7 <= winograd.HELD
     assert {lanes for *_, lanes in products} == {8, 16}
-    assert all(rows * vectors <= dict(REGISTERS)[lanes] for rows, vectors, lanes in products)
+    assert all(
+        rows * vectors <= dict(winograd.REGISTERS)[lanes] for rows, vectors, lanes in products
+    )
 
 
 def block(size: int, **how):
@@ -102,23 +87,15 @@ def block(size: int, **how):
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "how", "by_tiles"),
-    [
-        (16, {}, True),
-        (14, {"padding": 0, "bias": True}, False),  # nine tiles
-        (14, {"padding": 2}, True),
-        (15, {"padding_mode": "reflect"}, True),
-        (16, {"stride": 2}, False),
-        (16, {"dilation": 2}, False),
-        (16, {"groups": 2}, False),
-        (16, {"kernel_size": 5, "padding": 2}, False),
-        (12, {}, False),
-    ],
-)
-def test_convolutions_of_many_tiles_are_computed_by_them(size, how, by_tiles):
+TILED = [(16, {}), (14, {"padding": 2}), (15, {"padding_mode": "reflect"})]
+FEW = [(12, {}), (14, {"padding": 0, "bias": True})]  # nine tiles
+OTHERS = [{"stride": 2}, {"dilation": 2}, {"groups": 2}, {"kernel_size": 5, "padding": 2}]
+
+
+@pytest.mark.parametrize("size, how", [*TILED, *FEW, *((16, how) for how in OTHERS)])
+def test_convolutions_of_many_tiles_are_computed_by_them(size, how):
     network = imported(Network("one", lambda: block(size, **how)))
     found = [task for task in graph_of(network).tasks if by_hand(task)]
-    assert len(found) == by_tiles
+    assert len(found) == ((size, how) in TILED)
     for task in found:
         assert tilings(sampler := Sampler(task, 0), 8, 9) == sampler.designs
