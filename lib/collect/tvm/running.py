@@ -187,12 +187,14 @@ def readings(runs: Mapping[str, Callable[[], Any]], visits: int = VISITS) -> dic
         run()
         numbers[name] = max(1, int(READING_SECONDS / mean_seconds(run, [()])))
     found: dict[str, list[float]] = {name: [] for name in runs}
+    order = [*runs]
     for _ in range(visits):
         time.sleep(PAUSE_SECONDS)
-        for name, run in runs.items():
+        for name in order:
             time.sleep(PROGRAM_PAUSE_SECONDS)  # until threads of others wait for work no more
-            run()  # what ran before it has left its own data in the caches
-            found[name].append(mean_seconds(run, [()] * numbers[name]))
+            runs[name]()  # what ran before it has left its own data in the caches
+            found[name].append(mean_seconds(runs[name], [()] * numbers[name]))
+        order.append(order.pop(0))  # the first after a pause finds a core that has slept
     return found
 
 
