@@ -169,8 +169,7 @@ def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
     for step in (scores, summed):
         i, j, r = schedule.get_loops(step)[2:]
         wide = lanes * math.gcd(WIDE, int(schedule.get(j).extent) // lanes)
-        length = int(schedule.get(r).extent)
-        part = max(n for n in range(1, STEPS + 1) if length % n == 0)
+        part = largest_divisor(int(schedule.get(r).extent), STEPS)
         (i, i_in), (j, j_in), (r, r_in) = (
             schedule.split(loop, [None, size]) for loop, size in ((i, tall), (j, wide), (r, part))
         )
@@ -190,6 +189,11 @@ def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
         _, vector = schedule.split(schedule.get_loops(step)[-1], [None, lanes])
         schedule.vectorize(vector)
     return schedule
+
+
+def largest_divisor(length: int, most: int) -> int:
+    """Return the largest number up to ``most`` that divides a length."""
+    return max(n for n in range(1, most + 1) if length % n == 0)
 
 
 def steps_of(schedule: Schedule) -> dict[str, SBlockRV]:

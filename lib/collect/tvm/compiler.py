@@ -220,7 +220,7 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
 
 def packable(task: IRModule) -> bool:
     """Return whether TVM can pack a task's weights; not if they are read through a reshape."""
-    if WEIGHTS not in task["main"].attrs:
+    if WEIGHTS not in task["main"].attrs or by_hand(task):
         return True  # there is nothing to pack
     context = context_of(task, 0, True, "replay-trace")
     try:

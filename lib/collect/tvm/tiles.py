@@ -15,6 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import codegen
 
+from lib.collect.tvm.attention import largest_divisor
 from lib.collect.tvm.compiler import Sampler, by_hand, hash_of, target_of
 
 ROWS = range(2, 15)  # of a tile, in one or two lines of an image
@@ -120,7 +121,7 @@ def _cuts(
     large = 4 * math.prod(summed) * columns > LARGE
     for (lines, rows, wide), inside in product(tiles, {True, apart or math.prod(window) == 1}):
         steps = (STEPS << large) // (math.prod(window) if inside else 1)
-        part = max(k for k in range(1, max(steps, 1) + 1) if channels % k == 0)
+        part = largest_divisor(channels, max(steps, 1))
         own_lines = [1] * (len(before) - 1) + [lines]
         cuts = [
             [1, 1, n // k, k] if large else [n // k, 1, 1, k]

@@ -20,13 +20,13 @@ def transposed(call: relax.Call) -> relax.Expr:
     TVM itself would put zeros between the inputs, and multiply by these.
     """
     x, how, rank = call.args[0], call.attrs, len(call.ty.shape) - 2
-    batch, *inputs, _ = _whole(x.ty.shape)
-    _, *results, outputs = _whole(call.ty.shape)
-    strides, groups = _whole(how.strides), int(how.groups)
-    weight, kernel = _side_by_side(call.args[1], _whole(how.dilation), strides, groups)
+    batch, *inputs, _ = whole(x.ty.shape)
+    _, *results, outputs = whole(call.ty.shape)
+    strides, groups = whole(how.strides), int(how.groups)
+    weight, kernel = _side_by_side(call.args[1], whole(how.dilation), strides, groups)
 
     # Only those places are computed that are not cut off as padding.
-    padding = np.array(_whole(how.padding)[:rank])
+    padding = np.array(whole(how.padding)[:rank])
     first = np.minimum(padding // strides, np.subtract(kernel, 1))
     begin = padding - first * strides
     before = np.subtract(kernel, 1) - first
@@ -59,7 +59,7 @@ def _side_by_side(
         strides: of the transposed convolution.
         groups: of channels.
     """
-    *kernel, inputs, outputs = _whole(weight.ty.shape)
+    *kernel, inputs, outputs = whole(weight.ty.shape)
     rank, channels = len(kernel), [0] * 4
     if max(dilations) > 1:
         zeros = _in_turns([0] * rank, np.subtract(dilations, 1).tolist())
@@ -84,5 +84,6 @@ def _in_turns(left: Iterable[int], right: Iterable[int]) -> list[int]:
     return [number for pair in zip(left, right, strict=True) for number in pair]
 
 
-def _whole(numbers: Iterable) -> list[int]:
+def whole(numbers: Iterable) -> list[int]:
+    """Return whole numbers of TVM as Python has them."""
     return [int(number) for number in numbers]

@@ -10,7 +10,7 @@ number. Some lines of tiles go through all steps while the caches hold them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -18,7 +18,8 @@ from tvm import relax, te, tirx
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
-from lib.collect.tvm.attention import steps_of
+from lib.collect.tvm.attention import largest_divisor, steps_of
+from lib.collect.tvm.transposed import whole
 from lib.files.processor import LANES
 
 SIZE, KERNEL = 4, 3  # of a tile of the result, and of a kernel
@@ -44,13 +45,13 @@ REGISTERS = ((LANES, 28), (LANES // 2, 13))  # numbers of a vector, vectors that
 def by_tiles(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Return a convolution, channels last, by tiles; as it is if that takes no less time."""
     image, kernel = call.args
-    how, (batch, height, width, outputs) = call.attrs, _whole(call.ty.shape)
-    inputs = _whole(image.ty.shape)[-1]
+    how, (batch, height, width, outputs) = call.attrs, whole(call.ty.shape)
+    inputs = whole(image.ty.shape)[-1]
     tiles = batch * math.prod(_tiles(height, width))
-    plain = {*_whole(how.strides), *_whole(how.dilation), int(how.groups)} == {1}
+    plain = {*whole(how.strides), *whole(how.dilation), int(how.groups)} == {1}
     if (
         not plain
-        or _whole(kernel.ty.shape)[:2] != [KERNEL, KERNEL]
+        or whole(kernel.ty.shape)[:2] != [KERNEL, KERNEL]
         or (str(how.data_layout), str(how.kernel_layout)) != ("NHWC", "HWIO")
         or inputs % (LANES // 2)
         or outputs % LANES
@@ -66,7 +67,7 @@ def by_tiles(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     kernel = relax.op.reshape(kernel, [POINTS, POINTS, inputs, outputs // wide, wide])
     kernel = builder.emit(relax.op.permute_dims(kernel, [3, 0, 1, 2, 4]))
     fused = {"op_pattern": 4}  # what follows element by element is computed with it
-    padding = _whole(how.padding)
+    padding = whole(how.padding)
     return builder.call_te(convolution, image, kernel, padding, primfunc_attrs=fused)
 
 
@@ -81,8 +82,8 @@ def convolution(image: te.Tensor, kernel: te.Tensor, padding: Sequence[int]) -> 
     Returns:
         (batch, rows, columns, outputs).
     """
-    batch, height, width, inputs = _whole(image.shape)
-    groups, *_, wide = _whole(kernel.shape)
+    batch, height, width, inputs = whole(image.shape)
+    groups, *_, wide = whole(kernel.shape)
     top, left, bottom, right = padding
     rows, columns = height + top + bottom - KERNEL + 1, width + left + right - KERNEL + 1
     down, along = _tiles(rows, columns)
@@ -161,9 +162,9 @@ def schedules(task: IRModule) -> list[Schedule]:
     some = {1, fitting[len(fitting) // 2], fitting[-1]}
     found = []
     for lines, (lanes, registers), vectors in product(some, REGISTERS, (1, 2)):
-        rows = [n for n in range(1, registers // vectors + 1) if lines * along % n == 0]
+        rows = largest_divisor(lines * along, registers // vectors)
         if inputs % lanes == 0 and outputs % (vectors * lanes) == 0:
-            found.append((1 / max(rows) + 1 / vectors, lines, max(rows), vectors, lanes))
+            found.append((1 / rows + 1 / vectors, lines, rows, vectors, lanes))
     return [_by_lines(task, *sizes) for _, *sizes in sorted(found)]
 
 
@@ -206,8 +207,7 @@ def _by_lines(task: IRModule, lines: int, rows: int, vectors: int, lanes: int) -
         _, vector = schedule.split(schedule.get_loops(block)[-1], [None, lanes])
         schedule.vectorize(vector)
     _, p, q, i, j, n, r = schedule.get_loops(products)[2:]
-    length = int(schedule.get(r).extent)
-    steps_inside = max(k for k in range(1, STEPS + 1) if length % k == 0)
+    steps_inside = largest_divisor(int(schedule.get(r).extent), STEPS)
     tile, row = schedule.split(schedule.fuse(i, j), [None, rows])
     n, vector = schedule.split(n, [None, lanes])
     r, r_in = schedule.split(r, [None, steps_inside])
@@ -226,7 +226,3 @@ def _tiles(rows: int, columns: int) -> tuple[int, int]:
     while along > ROWS[0] and not any(along % n == 0 for n in ROWS):
         along += 1
     return down, along
-
-
-def _whole(numbers: Iterable) -> list[int]:
-    return [int(number) for number in numbers]
