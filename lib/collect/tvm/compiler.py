@@ -21,13 +21,12 @@ import tvm_ffi  # noqa: E402
 from tvm import tirx  # noqa: E402
 from tvm.ir import IRModule  # noqa: E402
 from tvm.s_tir import meta_schedule  # noqa: E402
-from tvm.s_tir.dlight.analysis import normalize_prim_func  # noqa: E402
 from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
 from lib.collect.tvm import attention, winograd  # noqa: E402
-from lib.files.processor import LANES, MCPU  # noqa: E402
+from lib.files.processor import MCPU  # noqa: E402
 
 OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
@@ -42,6 +41,7 @@ WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may b
 SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
 # Programs that have schedules of their own, by the name of a step.
 BY_HAND = {attention.SCORES: attention.schedules, winograd.PRODUCTS: winograd.schedules}
+FEW = 4  # random schedules, by which it is seen whether a task has several
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -116,7 +116,7 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
     if not all(step.reads for step in steps):
         reuse = None  # it would place a product's reader before numbers made from nothing
     rules = [
-        *_inlining(),
+        *inlining(),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
         schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
@@ -134,7 +134,7 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
     )
 
 
-def _inlining() -> list[schedule_rule.ScheduleRule]:
+def inlining() -> list[schedule_rule.ScheduleRule]:
     """Return MetaSchedule's rules that join steps."""
     return [
         schedule_rule.InlineConstantScalars(),
@@ -148,62 +148,6 @@ def _inlining() -> list[schedule_rule.ScheduleRule]:
             disallow_op=["tirx.exp"],
         ),
     ]
-
-
-def unscheduled(task: IRModule) -> list[tvm.s_tir.Schedule]:
-    """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
-    better than MetaSchedule's rules, which make one loop of all. And :func:`by_rows`."""
-    if by_hand(task):
-        return [tvm.s_tir.Schedule(task)]
-    rules = meta_schedule.space_generator.PostOrderApply(
-        sch_rules=_inlining(), postprocs=[], mutator_probs={}
-    )
-    context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
-    found = [tvm.s_tir.Schedule(task), context.generate_design_space()[0]]
-    with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
-        found += by_rows(tvm.s_tir.Schedule(task))
-    return found
-
-
-def by_rows(schedule: tvm.s_tir.Schedule) -> list[tvm.s_tir.Schedule]:
-    """Schedule a softmax or a normalization: all its steps for a row, in whole vectors.
-
-    MetaSchedule places each step by itself, and most of them go through memory.
-
-    Returns:
-        The schedule; nothing if the task is another one, or rows have parts of a vector, or one.
-
-    Raises:
-        RuntimeError: of TVM, if the steps cannot be placed like that.
-    """
-    steps = normalize_prim_func(schedule) or []
-    sums = [step for step in steps if step.is_reduction()]
-    outer = min((step.dom_kind().count("S") for step in sums), default=0)  # loops over rows
-    lengths = [step.iters[-1].dom for step in steps if len(step.iters) > outer]
-    if not outer or not steps[-1].is_injective() or outer == len(steps[-1].iters):
-        return []
-    if any(not isinstance(n, int) or n % LANES or n == LANES for n in lengths):
-        return []
-    partial = []
-    for step in sums:  # as many sums as a vector has numbers, then the sum of those
-        *_, loop = schedule.get_loops(step.block_rv)
-        _, lanes = schedule.split(loop, [None, LANES])
-        partial.append(schedule.get(schedule.rfactor(lanes, outer)).name_hint)
-    *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
-    row = schedule.fuse(*schedule.get_loops(last)[:outer])
-    for block in reversed(before):
-        schedule.compute_at(block, row)
-    for block in (*before, last):
-        loops = schedule.get_loops(block)[1:]
-        if schedule.get(block).name_hint in partial:
-            lanes, *along = loops
-            schedule.reorder(*along, lanes)
-            schedule.vectorize(lanes)
-            schedule.decompose_reduction(block, along[0])
-        elif loops and schedule.get(loops[-1]).extent > LANES:
-            _, lanes = schedule.split(loops[-1], [None, LANES])
-            schedule.vectorize(lanes)
-    return [schedule]
 
 
 def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_schedule.TuneContext:
@@ -248,6 +192,11 @@ class Sampler:
     def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
         """Return ``count`` random schedules; some may be equal."""
         return _drawn(self.context, count, self.designs)
+
+    def several(self) -> bool:
+        """Return whether schedules differ; where none do, an evolution would look for others by
+        the minute."""
+        return len({hash_of(schedule.mod) for schedule in self.draw(FEW)}) > 1
 
     def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
         """Draw up to ``count`` programs whose hashes are not in ``seen``, and add theirs."""

@@ -127,6 +127,24 @@ def only_constants(graph: Graph) -> set[int]:
     return {k for k, task in enumerate(graph.tasks) if not Walked(task).computes}
 
 
+def read_between(graph: Graph, footprint: int) -> list[int]:
+    """Return bytes of weights that are read between two calls of each task for the same weights.
+
+    Args:
+        graph: of a network.
+        footprint: bytes of its weights, which are read between a call and that of the next run.
+    """
+    read = 0
+    places: dict[tuple, int] = {}  # of a task and its weights: what was read until its last call
+    distances: list[list[int]] = [[] for _ in graph.tasks]
+    for call in graph.calls:
+        place = call.task, *(number for number, _ in call.reads)
+        distances[call.task].append(min(footprint, read - places.get(place, -footprint)))
+        read += sum(number for _, number in call.reads)
+        places[place] = read
+    return [int(np.median(some)) for some in distances]
+
+
 def _traffic(
     arguments: Sequence[relax.Expr], parameters: Sequence[relax.Var], task: IRModule
 ) -> tuple[tuple[tuple[int, int], ...], int]:

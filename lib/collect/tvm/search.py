@@ -30,10 +30,11 @@ from lib.collect.tvm.agreement import agree, difference, same, varied
 from lib.collect.tvm.cache import Cache
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.database import TuningDatabase, trace_of
-from lib.collect.tvm.graph import graph_of, only_constants
+from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
 from lib.collect.tvm.tiles import lanes_of, tilings
@@ -59,7 +60,7 @@ class Search:
     args: argparse.Namespace
     database: TuningDatabase
     talk: Talk
-    footprint: int  # bytes of the network's weights
+    footprints: dict[str, int]  # of each task: bytes of weights that are read between its calls
     cache: Cache | None  # of what other searches have measured
 
     def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
@@ -79,9 +80,10 @@ class Search:
         fastest = np.nan
         if left:
             values = varied(values, int(task, 16))
-            plain = compiler.unscheduled(module)
+            plain = unscheduled(module)
             modules = [schedule.mod for schedule in plain]
-            batch = Batch(task, modules, self.args.device, values, footprint=self.footprint)
+            footprint = self.footprints[task]
+            batch = Batch(task, modules, self.args.device, values, footprint=footprint)
             seconds, checks = time_programs(batch)
             if np.isnan(seconds[0]):
                 raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
@@ -141,6 +143,10 @@ class Search:
             left -= len(first)
         if not left:
             return
+        if not sampler.several():
+            if begins:
+                self.measure(module, talk, sampler.draw(1), expected, values)
+            return
         seed = self.args.seed + len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)
         context = compiler.context_of(module, seed, sampler.packs, strategy)
@@ -166,7 +172,7 @@ class Search:
     ) -> list[float]:
         """Measure schedules and note their seconds, NaN of those that are of no use."""
         modules = [schedule.mod for schedule in schedules]
-        given = (self.args.device, values, self.args.limit, self.footprint)
+        given = (self.args.device, values, self.args.limit, self.footprints[talk.task])
         seconds, checks = time_programs(Batch(talk.task, modules, *given))
         seconds = np.where(same(checks, expected), seconds, np.nan)
         for schedule, taken in zip(schedules, seconds.tolist(), strict=True):
@@ -268,28 +274,33 @@ def main() -> None:
     args = arguments()
     talk = standard()
     network = imported(named(args.network, args.batch, args.shape))
-    jobs = jobs_of(network)
+    graph = graph_of(network)
+    jobs = jobs_of(network, graph)
     rows = [{"task": compiler.hash_of(module), "calls": calls} for module, _, calls, _ in jobs]
+    between = zip(graph.tasks, read_between(graph, network.footprint), strict=True)
+    footprints = {compiler.hash_of(module): number for module, number in between}
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     database = TuningDatabase(args.folder, args.device)
     cache = args.schedules and Cache(args.schedules, args.device, args.threads)
-    search = Search(args, database, talk, network.footprint, cache)
+    search = Search(args, database, talk, footprints, cache)
     for module, name, _, values in jobs:
         search.task(module, name, values)
     talk.tell("whole", whole(network, search), {})
 
 
-def jobs_of(network: Imported) -> list[tuple[IRModule, str, int, Sequence[np.ndarray]]]:
+def jobs_of(
+    network: Imported, graph: Graph
+) -> list[tuple[IRModule, str, int, Sequence[np.ndarray]]]:
     """Return what there is to search of a network, most work first.
 
     Args:
         network: as it is deployed.
+        graph: its own.
 
     Returns:
         Tasks, what each computes, how often it is called, and the values of its first call; those
         that store constants alone are left out, since there is nothing to schedule.
     """
-    graph = graph_of(network)
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks)).tolist()
     constants = only_constants(graph)

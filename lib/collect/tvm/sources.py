@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from lib.collect.tvm.archives import load
+from lib.collect.tvm.operators import decompositions, fold, promote
 from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError
@@ -119,10 +121,11 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         table = torch.export.default_decompositions()
         for operator in WHOLE & table.keys():
             table.pop(operator)
-        table.update(torch._decomp.get_decompositions([_aten.grid_sampler_2d]))
-        table[_aten.cumsum.default] = _cumulative_sum
+        table.update(decompositions())
         rewrite(exported)
         exported = exported.run_decompositions(table)
+        fold(exported)
+        promote(exported)
         for node in exported.graph.nodes:
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor
                 tensor, axis, index = node.args
@@ -133,17 +136,6 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
     return _exported(name, exported, module, inputs)
 
 
-def _cumulative_sum(
-    x: torch.Tensor, axis: int, *, dtype: torch.dtype | None = None
-) -> torch.Tensor:
-    """Return cumulative sums, as sums over all that is not behind: TVM has no program for them."""
-    dtype = dtype or (x.dtype if x.is_floating_point() else torch.int64)
-    x = x.movedim(axis, -1).to(dtype)  # (..., n)
-    number = torch.arange(x.shape[-1])
-    before = number[:, None] >= number  # (n, n)
-    return torch.where(before, x[..., None, :], 0).sum(-1).movedim(-1, axis)
-
-
 def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
     """Return a layer normalization, which TVM by itself cannot read without a weight or bias."""
     defaults = (None, None, 1e-5)[len(node.args) - 2 :]
@@ -151,11 +143,29 @@ def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
     return importer._layer_norm_impl(x, weight, bias, epsilon, shape)
 
 
+def _reduced(operator: str, node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return the largest, least or product along some axes, or all."""
+    from tvm import relax
+
+    given = importer.retrieve_args(node)
+    x, axes, keeps = *given, *((), False)[len(given) - 1 :]
+    return importer.block_builder.emit(getattr(relax.op, operator)(x, axes or None, keeps))
+
+
 def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
     """Return attention as one program."""
     from lib.collect.tvm.attention import attention
 
     return importer.block_builder.emit_te(attention, *importer.retrieve_args(node))
+
+
+CONVERTED = {
+    "attention.default": _attention,
+    "layer_norm.default": _layer_norm,
+    "amax.default": partial(_reduced, "max"),
+    "amin.default": partial(_reduced, "min"),
+    "prod.dim_int": partial(_reduced, "prod"),
+}
 
 
 def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
@@ -173,7 +183,7 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         program = from_exported_program(
             exported,
             keep_params_as_input=True,
-            custom_convert_map={"layer_norm.default": _layer_norm, "attention.default": _attention},
+            custom_convert_map=CONVERTED,
             run_ep_decomposition=False,
         )
     return Source(

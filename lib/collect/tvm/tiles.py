@@ -20,6 +20,7 @@ from lib.collect.tvm.compiler import Sampler, by_hand, hash_of, target_of
 
 ROWS = range(2, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
+WIDE = range(1, 9)  # vectors of a tile that has one row
 STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
 LARGE = 1 << 20  # bytes of weights that a core's own caches do not keep
 FEWEST = 8  # numbers of a vector
@@ -105,6 +106,8 @@ def _cuts(
     *outer, columns = own
     *window, channels = summed
     rowed = [k for k, length in enumerate(outer) if any(length % rows == 0 for rows in ROWS)]
+    if math.prod(outer) == 1:  # a vector is multiplied: its tile is one row
+        rowed = [len(outer) - 1]
     if not rowed or math.prod(summed) < FEWEST or (window and len(own) != len(summed) + 1):
         return
     apart = channels == 1
@@ -118,6 +121,8 @@ def _cuts(
         if length % rows == 0 and columns % (wide * lanes) == 0 and lines * rows in ROWS
         if lanes // 4 <= lines * rows * wide <= 2 * lanes - SPARE
     ]
+    if math.prod(outer) == 1:
+        tiles = [(1, 1, wide) for wide in WIDE if columns % (wide * lanes) == 0]
     large = 4 * math.prod(summed) * columns > LARGE
     for (lines, rows, wide), inside in product(tiles, {True, apart or math.prod(window) == 1}):
         steps = (STEPS << large) // (math.prod(window) if inside else 1)

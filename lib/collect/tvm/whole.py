@@ -79,7 +79,7 @@ def drawn(number: int) -> tuple[Found, bool]:
     tiled = tilings(sampler, 16, TILED)
     schedules = tiled or sampler.draw(DRAWN) or [Schedule(task)]
     model.logs(hash_of(task), schedules)
-    return fastest(task, model), not tiled
+    return fastest(task, model), not tiled and sampler.several()
 
 
 def searched(number: int) -> Found:

@@ -25,6 +25,7 @@ from lib.collect.tvm.features import Walked, disagreement, features
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
+from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.plan import bundled, eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
 from lib.programs.tensorir.accesses import COLUMNS, columns
@@ -141,19 +142,27 @@ def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
     assert not {p.hash for p in more} & {p.hash for p in one} and len(seen) == 12
 
 
-def test_a_softmax_and_a_normalization_stay_with_a_row():
+class Joined(nn.Module):
+    """Several tensors as lines of one."""
+
+    def forward(self, *lines):
+        return torch.cat(lines)
+
+
+def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tensors():
     networks = {
         "softmax": (nn.Softmax(-1), torch.randn(3, 5, 48)),
         "norm": (nn.LayerNorm(32), torch.randn(3, 5, 32)),
         "one vector": (nn.Softmax(-1), torch.randn(3, 5, 16)),
         "part of a vector": (nn.Softmax(-1), torch.randn(3, 5, 40)),
         "product": (nn.Linear(32, 32), torch.randn(3, 32)),
+        "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
     }
     found = {}
     for name, (module, *inputs) in networks.items():
         network = imported(Network(name, lambda m=module, i=inputs: (m, tuple(i))))
         (task,) = graph_of(network).tasks
-        plain, _, *rows = compiler.unscheduled(task)
+        plain, _, *rows = unscheduled(task)
         found[name] = bool(rows)
         for schedule in rows:
             results = []
@@ -164,7 +173,8 @@ def test_a_softmax_and_a_normalization_stay_with_a_row():
             assert np.allclose(*results, atol=1e-6) and results[0].any()
             rebuilt = compiler.rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
             assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(schedule.mod)
-    assert [name for name in found if found[name]] == ["softmax", "norm"]
+    assert [name for name in found if found[name]] == ["softmax", "norm", "lines"]
+    assert not compiler.Sampler(task, 0).several()  # of the lines
 
 
 def test_arguments_are_the_same_everywhere_and_packed():

@@ -13,7 +13,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 from lib.collect.tvm.compiler import hash_of
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.graph import graph_of, only_constants
+from lib.collect.tvm.graph import Call, Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import network_path
@@ -145,3 +145,9 @@ def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
         assert (file["leaves"] > 0).all()
         about = json.loads(file["about"].item())
     assert len(about["tasks"]) == len(graph.tasks) - len(constants)
+
+
+def test_weights_that_are_read_again_at_once_are_in_the_caches():
+    calls = [Call(0, (), ((0, 8),))] * 4 + [Call(1, (), ((1, 100),)), Call(1, (), ((2, 50),))]
+    graph = Graph(tuple(calls), (None, None), ("step", "layer"), {})
+    assert read_between(graph, 158) == [0, 158]

@@ -21,6 +21,7 @@ from lib.collect.tvm.compiler import Sampler, alone, by_hand
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
+from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.tiles import tilings
 from lib.collect.tvm.winograd import POINTS, PRODUCTS, schedules
 from tests.collect.tvm.test_importing import trained
@@ -50,7 +51,7 @@ def test_every_schedule_computes_the_convolution(batch, height, width, inputs, o
     turned = turned.unflatten(-1, (-1, 16)).permute(3, 0, 1, 2, 4)
     arguments = [image.permute(0, 2, 3, 1), turned]
     task = program(arguments[0].shape, outputs, padding)
-    found = (*compiler.unscheduled(task), *schedules(task))
+    found = (*unscheduled(task), *schedules(task))
     assert len(found) > 1
     for schedule in found:
         result = empty(expected.permute(0, 2, 3, 1).shape, "float32")

@@ -1,0 +1,100 @@
+"""Schedules of programs that nobody searches: as they are, by lines and by rows."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule, meta_schedule
+from tvm.s_tir.dlight.analysis import normalize_prim_func
+
+from lib.collect.tvm.compiler import (
+    MOST_VECTOR_LANES,
+    SCHEDULE_TARGET,
+    SPATIAL,
+    by_hand,
+    inlining,
+)
+from lib.files.processor import LANES
+
+MOST_LINES = 128  # of a copy, that are unrolled
+
+
+def unscheduled(task: IRModule) -> list[Schedule]:
+    """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
+    better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines` and
+    :func:`by_rows`."""
+    if by_hand(task):
+        return [Schedule(task)]
+    rules = meta_schedule.space_generator.PostOrderApply(
+        sch_rules=inlining(), postprocs=[], mutator_probs={}
+    )
+    context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
+    found = [Schedule(task), context.generate_design_space()[0]]
+    for schedule in found:
+        schedule.get_sblock("root")  # a step: TVM's database returns no schedule that has none
+    with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
+        found += [*by_lines(found[1].copy()), *by_rows(Schedule(task))]
+    return found
+
+
+def by_lines(schedule: Schedule) -> list[Schedule]:
+    """Schedule a few lines that are of several tensors, such as the steps of an LSTM: each by
+    itself, which then knows its tensor; in a loop it goes through all.
+
+    Returns:
+        The schedule; nothing if the task is another one.
+    """
+    block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
+    loops, step = schedule.get_loops(block), schedule.get(block)
+    *outer, length = (int(schedule.get(loop).extent) for loop in loops)
+    plain = {int(variable.iter_type) for variable in step.iter_vars} == {SPATIAL}
+    if not plain or not 1 < math.prod(outer) <= MOST_LINES or "if_then_else" not in str(step.body):
+        return []
+    for loop in loops[:-1]:
+        schedule.unroll(loop)
+    _, lanes = schedule.split(loops[-1], [None, math.gcd(length, MOST_VECTOR_LANES)])
+    schedule.vectorize(lanes)
+    return [schedule]
+
+
+def by_rows(schedule: Schedule) -> list[Schedule]:
+    """Schedule a softmax or a normalization: all its steps for a row, in whole vectors.
+
+    MetaSchedule places each step by itself, and most of them go through memory.
+
+    Returns:
+        The schedule; nothing if the task is another one, or rows have parts of a vector, or one.
+
+    Raises:
+        RuntimeError: of TVM, if the steps cannot be placed like that.
+    """
+    steps = normalize_prim_func(schedule) or []
+    sums = [step for step in steps if step.is_reduction()]
+    outer = min((step.dom_kind().count("S") for step in sums), default=0)  # loops over rows
+    lengths = [step.iters[-1].dom for step in steps if len(step.iters) > outer]
+    if not outer or not steps[-1].is_injective() or outer == len(steps[-1].iters):
+        return []
+    if any(not isinstance(n, int) or n % LANES or n == LANES for n in lengths):
+        return []
+    partial = []
+    for step in sums:  # as many sums as a vector has numbers, then the sum of those
+        *_, loop = schedule.get_loops(step.block_rv)
+        _, lanes = schedule.split(loop, [None, LANES])
+        partial.append(schedule.get(schedule.rfactor(lanes, outer)).name_hint)
+    *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
+    row = schedule.fuse(*schedule.get_loops(last)[:outer])
+    for block in reversed(before):
+        schedule.compute_at(block, row)
+    for block in (*before, last):
+        loops = schedule.get_loops(block)[1:]
+        if schedule.get(block).name_hint in partial:
+            lanes, *along = loops
+            schedule.reorder(*along, lanes)
+            schedule.vectorize(lanes)
+            schedule.decompose_reduction(block, along[0])
+        elif loops and schedule.get(loops[-1]).extent > LANES:
+            _, lanes = schedule.split(loops[-1], [None, LANES])
+            schedule.vectorize(lanes)
+    return [schedule]

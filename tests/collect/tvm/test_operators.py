@@ -1,0 +1,70 @@
+"""PyTorch's operators in parts: they compute the same, of tensors of one type."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from lib.collect.tvm.operators import decompositions, fold, promote
+
+
+class Operators(nn.Module):
+    """What TVM reads in parts alone, or computes once, or with other types."""
+
+    def forward(self, x, i, j, bags, starts, image):
+        """Of (5, 4, 3) numbers, (3,) and (2, 1) indices, bags of rows, and an image."""
+        bag, table, axis = functional.embedding_bag, x[:, 0], torch.arange(3)
+        shares = x[0, :2].ravel()
+        return {
+            "index": x[i],
+            "index along another axis": x[:, :, j],
+            "two indices": x[:, j, i % 3],
+            "indices apart": x[i, :, j],
+            "constant indices": x[:, axis, torch.tensor([2, 0, 1])],
+            "index_add": x.index_add(0, i % 5, x[:3], alpha=2),
+            "scatter_add": x.scatter_add(2, (x[..., 1:] > 0) * 2, x[..., :2]),
+            "windows": x.unfold(1, 3, 1),
+            "image to columns": functional.unfold(image, 3, padding=1, stride=2),
+            "sums of bags": bag(bags, table, starts, None, 2.0, False, "sum", False, shares),
+            "means of bags": bag(bags, table, starts, mode="mean", padding_idx=0),
+            "largest of bags": bag(bags, table, starts, mode="max", include_last_offset=True),
+            "bags of one length": bag(bags.reshape(2, 3), table, mode="sum"),
+            "topk": x.topk(2, 1),
+            "least": x.topk(3, 0, largest=False),
+            "max": x.max(1, keepdim=True),
+            "min": x.min(2)[0],
+            "cumsum": (x > 0).cumsum(1),
+            "cumprod": x.cumprod(0),
+            "one_hot": functional.one_hot(i % 5, 5),
+            "bucketize": torch.bucketize(x, torch.tensor([-1.0, 0, 1])),
+            "distances": torch.cdist(x, x[:, :2]),
+            "bilinear": functional.bilinear(x[0], x[1], x[2:].reshape(4, 3, -1)[..., :3]),
+            "largest of windows": functional.adaptive_max_pool2d(image, (2, 3)),
+            "means of windows": functional.adaptive_avg_pool2d(image, (2, 3)),
+            "nearest pixels": functional.interpolate(image, size=(7, 4)),
+            "pixels twice": functional.interpolate(image, scale_factor=2),
+            "floor": (x // 0.3, i // 2, torch.div(x, 2, rounding_mode="trunc")),
+            "exp2": x.exp2(),
+            "var_mean": torch.var_mean(x, 1, correction=0, keepdim=True),
+            "a frequency of integers": x * torch.exp(-axis / 3),
+            "integers with numbers": (i + 0.5, x[0, 0] * i, i > 0.5, i.sqrt()),
+            "joined": torch.cat([x[0, 0], i]),
+            "chosen": torch.where(x[0, 0] > 0, x[0, 0], i),
+            "logical": torch.logical_and(x, x > 0),
+            "a constant that is a result": axis,
+        }
+
+
+def test_operators_in_parts_compute_the_same_of_tensors_of_one_type():
+    random = torch.randn(5, 4, 3), torch.tensor([4, -1, 0]), torch.tensor([[1], [-2]])
+    bags = torch.tensor([4, 0, 0, 2, 3, 1]), torch.tensor([0, 1, 1, 4])
+    inputs = *random, *bags, torch.randn(1, 2, 5, 3)
+    exported = torch.export.export(Operators(), inputs)
+    exported = exported.run_decompositions(torch.export.default_decompositions() | decompositions())
+    fold(exported)
+    promote(exported)
+    exported.graph_module.recompile()
+    expected = Operators()(*inputs)
+    torch.testing.assert_close(exported.module()(*inputs), expected, equal_nan=True)
+    for node in exported.graph.nodes:
+        if torch.Tag.pointwise in getattr(node.target, "tags", ()) and "where" not in node.name:
+            assert len({x.meta["val"].dtype for x in node.all_input_nodes}) == 1, node
