@@ -13,6 +13,7 @@ class Operators(nn.Module):
     def forward(self, x, i, j, bags, starts, image):
         """Of (5, 4, 3) numbers, (3,) and (2, 1) indices, bags of rows, and an image."""
         bag, table, axis = functional.embedding_bag, x[:, 0], torch.arange(3)
+        volume = x[:4, None].expand(4, 4, 4, 3).reshape(1, 4, 4, 4, 3)
         shares = x[0, :2].ravel()
         return {
             "index": x[i],
@@ -22,6 +23,8 @@ class Operators(nn.Module):
             "constant indices": x[:, axis, torch.tensor([2, 0, 1])],
             "index_add": x.index_add(0, i % 5, x[:3], alpha=2),
             "scatter_add": x.scatter_add(2, (x[..., 1:] > 0) * 2, x[..., :2]),
+            "scatter": x.scatter(1, j.new_tensor([0, 3])[:, None].expand(5, 2, 3), x[:, :2]),
+            "scatter of a number": x.scatter(2, (x[..., :1] > 0).long(), 7.0),
             "windows": x.unfold(1, 3, 1),
             "image to columns": functional.unfold(image, 3, padding=1, stride=2),
             "sums of bags": bag(bags, table, starts, None, 2.0, False, "sum", False, shares),
@@ -42,6 +45,10 @@ class Operators(nn.Module):
             "means of windows": functional.adaptive_avg_pool2d(image, (2, 3)),
             "nearest pixels": functional.interpolate(image, size=(7, 4)),
             "pixels twice": functional.interpolate(image, scale_factor=2),
+            "volumes": functional.conv_transpose3d(volume, volume[0, :, None, :2, :2, :2], None, 2),
+            "volumes that overlap": functional.conv_transpose3d(
+                volume, x[:4, None, :3, :, None], None, (2, 1, 3), (1, 0, 0), (1, 0, 0), 2
+            ),
             "floor": (x // 0.3, i // 2, torch.div(x, 2, rounding_mode="trunc")),
             "exp2": x.exp2(),
             "var_mean": torch.var_mean(x, 1, correction=0, keepdim=True),
