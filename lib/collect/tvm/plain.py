@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 
 from tvm.ir import IRModule
@@ -19,6 +20,8 @@ from lib.collect.tvm.compiler import (
 from lib.files.processor import LANES
 
 MOST_LINES = 128  # of a copy, that are unrolled
+CHOICE = re.compile(r"if_then_else\((.*?), ")  # the condition
+NUMBER = re.compile(r"int64\((\d+)\)")
 
 
 def unscheduled(task: IRModule) -> list[Schedule]:
@@ -40,7 +43,7 @@ def unscheduled(task: IRModule) -> list[Schedule]:
 
 
 def by_lines(schedule: Schedule) -> list[Schedule]:
-    """Schedule a few lines that are of several tensors, such as the steps of an LSTM: each by
+    """Schedule lines that are of several tensors, such as the steps of an LSTM: each of a few by
     itself, which then knows its tensor; in a loop it goes through all.
 
     Returns:
@@ -48,14 +51,23 @@ def by_lines(schedule: Schedule) -> list[Schedule]:
     """
     block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
     loops, step = schedule.get_loops(block), schedule.get(block)
-    *outer, length = (int(schedule.get(loop).extent) for loop in loops)
-    plain = {int(variable.iter_type) for variable in step.iter_vars} == {SPATIAL}
-    if not plain or not 1 < math.prod(outer) <= MOST_LINES or "if_then_else" not in str(step.body):
+    kinds = {int(variable.iter_type) for variable in step.iter_vars}
+    if kinds != {SPATIAL} or len(loops) != len(step.iter_vars):
         return []
-    for loop in loops[:-1]:
+    choices = CHOICE.findall(str(step))  # as text: TVM has no walk through its expressions
+    *outer, last = (variable.var.name for variable in step.iter_vars)
+    lengths = [int(schedule.get(loop).extent) for loop in loops]
+    tested = [k for k, name in enumerate(outer) if any(name in choice for choice in choices)]
+    own = [choice for choice in choices if last in choice]
+    edges = [int(number) for choice in own for number in NUMBER.findall(choice)]
+    piece = math.gcd(lengths[-1], *edges)
+    if not 1 < math.prod([lengths[k] for k in tested]) * lengths[-1] // piece <= MOST_LINES:
+        return []
+    lanes = math.gcd(piece, MOST_VECTOR_LANES)
+    part, _, vector = schedule.split(loops[-1], [None, piece // lanes, lanes])
+    schedule.vectorize(vector)
+    for loop in (*(loops[k] for k in tested), part):
         schedule.unroll(loop)
-    _, lanes = schedule.split(loops[-1], [None, math.gcd(length, MOST_VECTOR_LANES)])
-    schedule.vectorize(lanes)
     return [schedule]
 
 

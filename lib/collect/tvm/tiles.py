@@ -22,6 +22,7 @@ ROWS = range(2, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
 WIDE = range(1, 9)  # vectors of a tile that has one row
 STEPS = 64  # of a sum that a tile takes at a time, at most; twice as many of large weights
+FEWER = 4  # times fewer steps than these are too few
 LARGE = 1 << 20  # bytes of weights that a core's own caches do not keep
 FEWEST = 8  # numbers of a vector
 SPARE = 4  # registers that hold no part of the result
@@ -127,6 +128,8 @@ def _cuts(
     for (lines, rows, wide), inside in product(tiles, {True, apart or math.prod(window) == 1}):
         steps = (STEPS << large) // (math.prod(window) if inside else 1)
         part = largest_divisor(channels, max(steps, 1))
+        if FEWER * part < min(steps, channels):  # of 415 channels, 83 at a time and not 5
+            part = next(n for n in range(steps, channels + 1) if channels % n == 0)
         own_lines = [1] * (len(before) - 1) + [lines]
         cuts = [
             [1, 1, n // k, k] if large else [n // k, 1, 1, k]

@@ -146,7 +146,7 @@ class Joined(nn.Module):
     """Several tensors as lines of one."""
 
     def forward(self, *lines):
-        return torch.cat(lines)
+        return torch.cat(lines, -2)
 
 
 def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tensors():
@@ -157,6 +157,8 @@ def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tens
         "part of a vector": (nn.Softmax(-1), torch.randn(3, 5, 40)),
         "product": (nn.Linear(32, 32), torch.randn(3, 32)),
         "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
+        "many lines": (Joined(), torch.randn(90, 48), torch.randn(90, 48)),
+        "some of each": (Joined(), torch.randn(90, 2, 32), torch.randn(90, 1, 32)),
     }
     found = {}
     for name, (module, *inputs) in networks.items():
@@ -173,7 +175,7 @@ def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tens
             assert np.allclose(*results, atol=1e-6) and results[0].any()
             rebuilt = compiler.rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
             assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(schedule.mod)
-    assert [name for name in found if found[name]] == ["softmax", "norm", "lines"]
+    assert [name for name in found if found[name]] == ["softmax", "norm", "lines", "some of each"]
     assert not compiler.Sampler(task, 0).several()  # of the lines
 
 

@@ -82,6 +82,12 @@ def test_forty_channels_are_vectors_of_eight():
     assert {cuts_of(schedule)[-1][3] for schedule in found} == {8}
 
 
+def test_a_sum_that_no_small_number_divides_is_taken_in_larger_parts():
+    (found, *_) = tilings(Sampler(product(32, 415, 64), 0), 8, 3)
+    steps = [step for step in found.trace.insts if step.kind.name == "SamplePerfectTile"]
+    assert [5, 83] in [[*map(int, found.trace.decisions[step])] for step in steps]
+
+
 def test_an_image_of_14_pixels_has_tiles_of_two_lines_and_gets_its_zeros_once():
     """Of 14 pixels there are no four, and seven rows of one vector load more; the convolution's own
     loops would each add zeros again."""
