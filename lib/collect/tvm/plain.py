@@ -19,6 +19,7 @@ from lib.collect.tvm.compiler import (
 )
 from lib.files.processor import LANES
 
+LEAST = 8  # numbers of a vector
 MOST_LINES = 128  # of a copy, that are unrolled
 CHOICE = re.compile(r"if_then_else\((.*?), ")  # the condition
 NUMBER = re.compile(r"int64\((\d+)\)")
@@ -26,8 +27,8 @@ NUMBER = re.compile(r"int64\((\d+)\)")
 
 def unscheduled(task: IRModule) -> list[Schedule]:
     """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
-    better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines` and
-    :func:`by_rows`."""
+    better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines`,
+    :func:`by_rows` and :func:`by_columns`."""
     if by_hand(task):
         return [Schedule(task)]
     rules = meta_schedule.space_generator.PostOrderApply(
@@ -38,7 +39,8 @@ def unscheduled(task: IRModule) -> list[Schedule]:
     for schedule in found:
         schedule.get_sblock("root")  # a step: TVM's database returns no schedule that has none
     with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
-        found += [*by_lines(found[1].copy()), *by_rows(Schedule(task))]
+        found += by_lines(found[1].copy())
+        found += [*by_rows(Schedule(task)), *by_columns(found[1])]
     return found
 
 
@@ -110,3 +112,37 @@ def by_rows(schedule: Schedule) -> list[Schedule]:
             _, lanes = schedule.split(loops[-1], [None, LANES])
             schedule.vectorize(lanes)
     return [schedule]
+
+
+def by_columns(task: Schedule) -> list[Schedule]:
+    """Schedule sums over axes before the last, such as means of an image's channels: in vectors
+    along the last axis, of some channels after the other, or of all for each pixel.
+
+    MetaSchedule's rules go through the pixels for each channel by itself.
+
+    Returns:
+        Two schedules; nothing if the task is another one.
+    """
+    sums = [step for step in normalize_prim_func(task) or [] if step.is_reduction()]
+    if len(sums) != 1:
+        return []
+    name, kinds = task.get(sums[0].block_rv).name_hint, sums[0].dom_kind()
+    step = task.get(sums[0].block_rv)
+    spatial = kinds.count("S")
+    last = step.iter_vars[spatial - 1]
+    lanes = math.gcd(int(last.dom.extent), MOST_VECTOR_LANES)
+    if len(step.reads) != 1 or not step.reads[0].region[-1].min.same_as(last.var) or lanes < LEAST:
+        return []
+    found = []
+    for at_once in (False, True):
+        schedule = task.copy()
+        block = schedule.get_sblock(name)
+        loops = schedule.get_loops(block)
+        *_, along = loops[:spatial]
+        part, vector = schedule.split(along, [None, lanes])
+        summed = loops[spatial:]
+        schedule.reorder(*([*summed, part] if at_once else [part, *summed]), vector)
+        schedule.vectorize(vector)
+        schedule.decompose_reduction(block, summed[0])
+        found.append(schedule)
+    return found

@@ -142,6 +142,13 @@ def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
     assert not {p.hash for p in more} & {p.hash for p in one} and len(seen) == 12
 
 
+class Largest(nn.Module):
+    """The largest of a column."""
+
+    def forward(self, table):
+        return table.amax(1)
+
+
 class Joined(nn.Module):
     """Several tensors as lines of one."""
 
@@ -149,13 +156,15 @@ class Joined(nn.Module):
         return torch.cat(lines, -2)
 
 
-def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tensors():
+def test_a_softmax_stays_with_a_row_and_lines_with_their_tensors_and_columns_are_vectors():
     networks = {
         "softmax": (nn.Softmax(-1), torch.randn(3, 5, 48)),
         "norm": (nn.LayerNorm(32), torch.randn(3, 5, 32)),
         "one vector": (nn.Softmax(-1), torch.randn(3, 5, 16)),
         "part of a vector": (nn.Softmax(-1), torch.randn(3, 5, 40)),
         "product": (nn.Linear(32, 32), torch.randn(3, 32)),
+        "columns": (Largest(), torch.randn(3, 5, 48)),
+        "few columns": (Largest(), torch.randn(3, 5, 7)),
         "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
         "many lines": (Joined(), torch.randn(90, 48), torch.randn(90, 48)),
         "some of each": (Joined(), torch.randn(90, 2, 32), torch.randn(90, 1, 32)),
@@ -175,7 +184,13 @@ def test_a_softmax_and_a_normalization_stay_with_a_row_and_lines_with_their_tens
             assert np.allclose(*results, atol=1e-6) and results[0].any()
             rebuilt = compiler.rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
             assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(schedule.mod)
-    assert [name for name in found if found[name]] == ["softmax", "norm", "lines", "some of each"]
+    assert [name for name in found if found[name]] == [
+        "softmax",
+        "norm",
+        "columns",
+        "lines",
+        "some of each",
+    ]
     assert not compiler.Sampler(task, 0).several()  # of the lines
 
 
