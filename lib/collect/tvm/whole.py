@@ -31,6 +31,7 @@ from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.tiles import tilings
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
@@ -77,7 +78,7 @@ def drawn(number: int) -> tuple[Found, bool]:
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
     sampler = Sampler(task, WORK.seed)
     tiled = tilings(sampler, 16, TILED)
-    schedules = tiled or sampler.draw(DRAWN) or [Schedule(task)]
+    schedules = tiled or [*sampler.draw(DRAWN), *unscheduled(task)]
     model.logs(hash_of(task), schedules)
     return fastest(task, model), not tiled and sampler.several()
 

@@ -14,7 +14,7 @@ from lib.programs.latency.memory import reading_seconds
 from lib.programs.latency.network import Network
 from lib.programs.latency.replay import Node, Timeline, replay
 
-SHOWN = 10  # programs that cost most
+SHOWN, NAME = 10, 40  # programs that cost most, and letters of what they compute
 DIGITS = 6  # of seconds in JSON
 # Seconds of a network, below which much of it are programs too small to have been measured, and
 # calls: on a Xeon of model 207, 2 microseconds and .3 for each program.
@@ -135,7 +135,7 @@ def as_text(estimated: Estimate) -> str:
     """Return the programs that cost most, and the latency, for people."""
     rows = [
         [
-            task["operators"],
+            task["operators"][:NAME],
             str(task["calls"]),
             _milliseconds(task["seconds"]),
             _milliseconds(task["seconds"] * task["calls"]),
