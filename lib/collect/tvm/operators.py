@@ -55,6 +55,7 @@ def decompositions() -> dict[Any, Callable]:
         _aten.index.Tensor: _index,
         _aten.index_add.default: _added,
         _aten.one_hot.default: lambda x, n: (x[..., None] == torch.arange(n)).to(x.dtype),
+        _aten.native_group_norm.default: _group_norm,
         _aten.max.dim: lambda x, *axis: (torch.amax(x, *axis), torch.argmax(x, *axis)),
         _aten.min.dim: lambda x, *axis: (torch.amin(x, *axis), torch.argmin(x, *axis)),
         _aten.scatter.src: partial(_scattered, False),
@@ -258,6 +259,36 @@ def _rounded(x: Tensor, y: Any, *, rounding_mode: str | None) -> Any:
     if isinstance(y, Tensor):
         return NotImplemented
     return torch.div(x, torch.full((), y, dtype=x.dtype), rounding_mode=rounding_mode)
+
+
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    _batch: int,
+    channels: int,
+    _size: int,
+    groups: int,
+    epsilon: float,
+) -> Any:
+    """Return a group normalization (Wu and He 2018, equations 1 and 2) as a scale and a shift of
+    each channel, from the means of channels, which vectors can go along."""
+    space = [*range(2, x.ndim)]
+    if not space:
+        return NotImplemented
+    mean, square = (
+        part.mean(space).unflatten(1, (groups, -1)).mean(2, keepdim=True) for part in (x, x * x)
+    )
+    rate = torch.rsqrt((square - mean * mean).clamp(min=0) + epsilon)
+    scale, shift = (
+        part.expand(-1, -1, channels // groups).flatten(1) for part in (rate, -mean * rate)
+    )
+    if weight is not None:
+        scale, shift = scale * weight, shift * weight
+    if bias is not None:
+        shift = shift + bias
+    scale, shift = (part.reshape(*part.shape, *[1] * len(space)) for part in (scale, shift))
+    return x * scale + shift, mean[..., 0], rate[..., 0]
 
 
 def _variance_and_mean(

@@ -49,6 +49,7 @@ class Operators(nn.Module):
             "volumes that overlap": functional.conv_transpose3d(
                 volume, x[:4, None, :3, :, None], None, (2, 1, 3), (1, 0, 0), (1, 0, 0), 2
             ),
+            "groups": functional.group_norm(x.reshape(3, 4, 5), 2, x[0, :, 0], x[1, :, 0]),
             "floor": (x // 0.3, i // 2, torch.div(x, 2, rounding_mode="trunc")),
             "exp2": x.exp2(),
             "var_mean": torch.var_mean(x, 1, correction=0, keepdim=True),
