@@ -100,9 +100,12 @@ def _split(call: relax.Call) -> relax.Expr:
 
 
 def _permute(call: relax.Call) -> relax.Expr:
-    """Return a tensor as it is if its axes stay where they are."""
-    axes = call.attrs.axes
-    return call.args[0] if axes and [*map(int, axes)] == [*range(len(axes))] else call
+    """Return a tensor as it is if its axes stay where they are, else with axes from the front, as
+    TVM's change of layouts wants them."""
+    axes = [int(axis) % len(call.ty.shape) for axis in call.attrs.axes or ()]
+    if axes and axes == sorted(axes):
+        return call.args[0]
+    return relax.op.permute_dims(call.args[0], axes) if axes else call
 
 
 Parts = dict[str, Callable[[relax.Call], relax.Expr]]  # of operators, by their names
@@ -116,6 +119,7 @@ IN_PARTS: Parts = {
     "relax.broadcast_to": _broadcast,
     "relax.split": _split,
     "relax.squeeze": _squeeze,
+    "relax.permute_dims": _permute,
 }
 IN_PARTS_WHEN_CHANNELS_ARE_LAST: Parts = {
     "relax.nn.conv1d_transpose": transposed,
