@@ -348,13 +348,15 @@ def promote(exported: ExportedProgram) -> None:
 def _alike(node: Node, arguments: Sequence[Any]) -> list[Any]:
     """Return arguments of a node, its tensors of the type that it computes with."""
     kind = node.meta["val"].dtype
+    nodes = [x for x in arguments if isinstance(x, Node)]
+    tensors = [x for x in nodes if isinstance(x.meta["val"], Tensor)]  # others are numbers
     if kind == torch.bool and "logical" not in node.name:  # of a comparison
-        types = [x.meta["val"].dtype for x in arguments if isinstance(x, Node)]
+        types = [x.meta["val"].dtype for x in tensors]
         types += [torch.float32 for x in arguments if isinstance(x, float)]
         kind = reduce(torch.promote_types, types)
 
     def converted(x: Any) -> Any:
-        if not isinstance(x, Node) or x.meta["val"].dtype == kind:
+        if x not in tensors or x.meta["val"].dtype == kind:
             return x
         with node.graph.inserting_before(node):
             result = node.graph.call_function(_aten._to_copy.default, (x,), {"dtype": kind})
