@@ -41,7 +41,6 @@ WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may b
 SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
 # Programs that have schedules of their own, by the name of a step.
 BY_HAND = {attention.SCORES: attention.schedules, winograd.PRODUCTS: winograd.schedules}
-FEW = 4  # random schedules, by which it is seen whether a task has several
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -193,11 +192,6 @@ class Sampler:
         """Return ``count`` random schedules; some may be equal."""
         return _drawn(self.context, count, self.designs)
 
-    def several(self) -> bool:
-        """Return whether schedules differ; where none do, an evolution would look for others by
-        the minute."""
-        return len({hash_of(schedule.mod) for schedule in self.draw(FEW)}) > 1
-
     def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
         """Draw up to ``count`` programs whose hashes are not in ``seen``, and add theirs."""
         return _until(count, lambda missing, _: _new(self.draw(missing), seen))
@@ -241,6 +235,12 @@ class Sampler:
     ) -> list[Scheduled]:
         context = context_of(self.task, self.seed + attempt, self.packs, strategy)
         return _new(_drawn(context, count, self.designs, database, model), seen)
+
+
+def differ(schedules: Sequence[tvm.s_tir.Schedule]) -> bool:
+    """Return whether random schedules of a task differ; where none do, an evolution would look for
+    others by the minute."""
+    return len({hash_of(schedule.mod) for schedule in schedules}) > 1
 
 
 def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Scheduled]:

@@ -356,6 +356,7 @@ def _alike(node: Node, arguments: Sequence[Any]) -> list[Any]:
         kind = reduce(torch.promote_types, types)
 
     def converted(x: Any) -> Any:
+        """Return an argument, of that type if it is a tensor."""
         if x not in tensors or x.meta["val"].dtype == kind:
             return x
         with node.graph.inserting_before(node):

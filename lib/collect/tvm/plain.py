@@ -1,4 +1,4 @@
-"""Schedules of programs that nobody searches: as they are, by lines and by rows."""
+"""Schedules of programs that nobody searches: as they are, by lines, by rows and by columns."""
 
 from __future__ import annotations
 
@@ -126,9 +126,7 @@ def by_columns(task: Schedule) -> list[Schedule]:
     sums = [step for step in normalize_prim_func(task) or [] if step.is_reduction()]
     if len(sums) != 1:
         return []
-    name, kinds = task.get(sums[0].block_rv).name_hint, sums[0].dom_kind()
-    step = task.get(sums[0].block_rv)
-    spatial = kinds.count("S")
+    step, spatial = task.get(sums[0].block_rv), sums[0].dom_kind().count("S")
     last = step.iter_vars[spatial - 1]
     lanes = math.gcd(int(last.dom.extent), MOST_VECTOR_LANES)
     if len(step.reads) != 1 or not step.reads[0].region[-1].min.same_as(last.var) or lanes < LEAST:
@@ -136,7 +134,7 @@ def by_columns(task: Schedule) -> list[Schedule]:
     found = []
     for at_once in (False, True):
         schedule = task.copy()
-        block = schedule.get_sblock(name)
+        block = schedule.get_sblock(step.name_hint)
         loops = schedule.get_loops(block)
         *_, along = loops[:spatial]
         part, vector = schedule.split(along, [None, lanes])

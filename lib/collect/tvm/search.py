@@ -42,6 +42,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
+FEW = 4  # random schedules, by which it is seen whether a task has several
 ROUND = 8  # programs that are measured before the next are drawn
 TILED = 36  # of tiles that registers hold, of which a round is measured
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
@@ -143,9 +144,9 @@ class Search:
             left -= len(first)
         if not left:
             return
-        if not sampler.several():
+        if not compiler.differ(few := sampler.draw(FEW)):
             if begins:
-                self.measure(module, talk, sampler.draw(1), expected, values)
+                self.measure(module, talk, few[:1], expected, values)
             return
         seed = self.args.seed + len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)

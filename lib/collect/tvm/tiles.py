@@ -107,7 +107,7 @@ def _cuts(
     *outer, columns = own
     *window, channels = summed
     rowed = [k for k, length in enumerate(outer) if any(length % rows == 0 for rows in ROWS)]
-    if math.prod(outer) == 1:  # a vector is multiplied: its tile is one row
+    if vector := math.prod(outer) == 1:  # is multiplied: its tile is one row
         rowed = [len(outer) - 1]
     if not rowed or math.prod(summed) < FEWEST or (window and len(own) != len(summed) + 1):
         return
@@ -122,7 +122,7 @@ def _cuts(
         if length % rows == 0 and columns % (wide * lanes) == 0 and lines * rows in ROWS
         if lanes // 4 <= lines * rows * wide <= 2 * lanes - SPARE
     ]
-    if math.prod(outer) == 1:
+    if vector:
         tiles = [(1, 1, wide) for wide in WIDE if columns % (wide * lanes) == 0]
     large = 4 * math.prod(summed) * columns > LARGE
     for (lines, rows, wide), inside in product(tiles, {True, apart or math.prod(window) == 1}):

@@ -26,7 +26,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of, rebuilt
+from lib.collect.tvm.compiler import Sampler, Scheduled, differ, hash_of, rebuilt
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
@@ -78,9 +78,9 @@ def drawn(number: int) -> tuple[Found, bool]:
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
     sampler = Sampler(task, WORK.seed)
     tiled = tilings(sampler, 16, TILED)
-    schedules = tiled or [*sampler.draw(DRAWN), *unscheduled(task)]
-    model.logs(hash_of(task), schedules)
-    return fastest(task, model), not tiled and sampler.several()
+    few = [] if tiled else sampler.draw(DRAWN)
+    model.logs(hash_of(task), tiled or [*few, *unscheduled(task)])
+    return fastest(task, model), differ(few)
 
 
 def searched(number: int) -> Found:
