@@ -19,7 +19,7 @@ from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
-from lib.collect.tvm.transposed import transposed
+from lib.collect.tvm.transposed import of_volumes, transposed
 from lib.collect.tvm.winograd import by_tiles
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
@@ -121,10 +121,12 @@ IN_PARTS: Parts = {
     "relax.squeeze": _squeeze,
     "relax.permute_dims": _permute,
 }
-IN_PARTS_WHEN_CHANNELS_ARE_LAST: Parts = {
+# Convolutions, channels last, as programs of their own.
+PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "relax.nn.conv1d_transpose": transposed,
+    "relax.nn.conv2d": by_tiles,
     "relax.nn.conv2d_transpose": transposed,
-    "relax.permute_dims": _permute,
+    "relax.nn.conv3d_transpose": of_volumes,  # channels-first
 }
 
 
@@ -132,31 +134,31 @@ IN_PARTS_WHEN_CHANNELS_ARE_LAST: Parts = {
 class _Parts(PyExprMutator):
     """Takes operators into parts."""
 
-    def __init__(self, module: IRModule, parts: Parts):
+    def __init__(self, module: IRModule, channels_are_last: bool):
         super().__init__(module)
-        self.parts = parts
-        self.by_tiles = parts is IN_PARTS_WHEN_CHANNELS_ARE_LAST
+        self.parts = {"relax.permute_dims": _permute} if channels_are_last else IN_PARTS
+        self.programs = PROGRAMS if channels_are_last else {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         """Return a call, or the calls of its parts."""
         call = super().visit_call_(call)
         name = getattr(call.op, "name", "")
-        if name == "relax.nn.conv2d" and self.by_tiles:
-            return by_tiles(self.builder_, call)
+        if program := self.programs.get(name):
+            return self.builder_.normalize(program(self.builder_, call))
         parts = self.parts.get(name)
         return self.builder_.normalize(parts(call)) if parts else call
 
 
 @tvm.transform.module_pass(opt_level=0, name="OperatorsInParts")
 class OperatorsInParts:
-    """Some operators in parts."""
+    """Some operators in parts, or convolutions that are channels-last by now."""
 
-    def __init__(self, parts: Parts):
-        self.parts = parts
+    def __init__(self, channels_are_last: bool = False):
+        self.channels_are_last = channels_are_last
 
     def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
         """Return the module, changed."""
-        parts = _Parts(module, self.parts)
+        parts = _Parts(module, self.channels_are_last)
         for variable, function in module.functions_items():
             if isinstance(function, relax.Function):
                 parts.builder_.update_func(variable, parts.visit_expr(function))
@@ -167,10 +169,10 @@ def operator_passes() -> list[tvm.transform.Pass]:
     """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
-        OperatorsInParts(IN_PARTS),
+        OperatorsInParts(),
         change.CanonicalizeBindings(),
         change.ConvertLayout(LAYOUTS),
-        OperatorsInParts(IN_PARTS_WHEN_CHANNELS_ARE_LAST),
+        OperatorsInParts(channels_are_last=True),
         change.Normalize(),
         change.CanonicalizeBindings(),
         change.FastMathTransform(),

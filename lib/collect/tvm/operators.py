@@ -49,7 +49,6 @@ def decompositions() -> dict[Any, Callable]:
         _aten.cumprod.default: partial(_cumulated, torch.prod, 1),
         _aten.cumsum.default: partial(_cumulated, torch.sum, 0),
         _aten.bucketize.Tensor: _bucketed,
-        _aten.convolution.default: _transposed_volume,
         _aten.div.Tensor_mode: _rounded,
         _aten.exp2.default: lambda x: torch.exp(x * math.log(2)),
         _aten.index.Tensor: _index,
@@ -215,40 +214,6 @@ def _adaptive_max_pool(x: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]
         parts = [x.narrow(axis, a, b - a).amax(axis, keepdim=True) for a, b in ends]
         x = torch.cat(parts, axis)
     return x, torch.zeros_like(x, dtype=torch.int64)
-
-
-def _transposed_volume(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    more: Sequence[int],
-    groups: int,
-) -> Any:
-    """Return a transposed convolution of a volume: a product of matrices if its windows do not
-    overlap, else a convolution with zeros between its inputs; TVM knows those of images."""
-    if not transposed or x.ndim != 5:
-        return NotImplemented
-    *_, outputs, depth, height, width = weight.shape
-    kernel = depth, height, width
-    if [*kernel] == [*stride] and {*padding, *more} == {0} and {*dilation, groups} == {1}:
-        y = (x.movedim(1, -1) @ weight.flatten(1)).unflatten(-1, (outputs, *kernel))
-        y = y.permute(0, 4, 1, 5, 2, 6, 3, 7).flatten(6).flatten(4, 5).flatten(2, 3)
-        return y if bias is None else y + bias[:, None, None, None]
-    for axis, step in enumerate(stride, 2):
-        zeros = [0, 0] * (5 - axis) + [0, step - 1]
-        length = (x.shape[axis] - 1) * step + 1
-        x = torch.nn.functional.pad(x.unsqueeze(axis + 1), zeros).flatten(axis, axis + 1)
-        x = x.narrow(axis, 0, length)
-    around = [
-        (d * (k - 1) - p, m) for d, k, p, m in zip(dilation, kernel, padding, more, strict=True)
-    ]
-    x = torch.nn.functional.pad(x, [n for side, m in around[::-1] for n in (side, side + m)])
-    weight = weight.flip(2, 3, 4).unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
-    return torch.nn.functional.conv3d(x, weight, bias, dilation=dilation, groups=groups)
 
 
 def _rounded(x: Tensor, y: Any, *, rounding_mode: str | None) -> Any:

@@ -33,6 +33,7 @@ WHOLE = {
     _aten.conv2d.default,
     _aten.conv3d.default,
     _aten.conv_transpose2d.input,
+    _aten.conv_transpose3d.input,
     _aten.hardswish.default,
     _aten.layer_norm.default,
     _aten.linear.default,
@@ -159,8 +160,22 @@ def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
     return importer.block_builder.emit_te(attention, *importer.retrieve_args(node))
 
 
+def _transposed_volume(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return a transposed convolution of volumes."""
+    from tvm import relax
+
+    given = importer.retrieve_args(node)
+    x, weight, bias, *how = *given, *(None, 1, 0, 0, 1, 1)[len(given) - 2 :]
+    named = zip(("strides", "padding", "output_padding", "groups", "dilation"), how, strict=True)
+    y = importer.block_builder.emit(relax.op.nn.conv3d_transpose(x, weight, **dict(named)))
+    if bias is None:
+        return y
+    return importer.block_builder.emit(y + relax.op.reshape(bias, [-1, 1, 1, 1]))
+
+
 CONVERTED = {
     "attention.default": _attention,
+    "conv_transpose3d.input": _transposed_volume,
     "layer_norm.default": _layer_norm,
     "amax.default": partial(_reduced, "max"),
     "amin.default": partial(_reduced, "min"),

@@ -1,29 +1,34 @@
-"""Transposed convolutions as ordinary ones, without zeros between their inputs."""
+"""Transposed convolutions as ordinary ones or products, without zeros between their inputs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te, tirx
 
 CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d}  # by their number of dimensions
 LAYOUTS = {1: ("NWC", "WIO"), 2: ("NHWC", "HWIO")}
+MOST = 1.1  # times as many multiplications as there have to be
 
 
-def transposed(call: relax.Call) -> relax.Expr:
-    """Return a transposed convolution, channels last, as an ordinary one and a change of places.
+def transposed(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return a transposed convolution, channels last, as an ordinary one and a change of places; as
+    products and sums of these if that takes fewer multiplications.
 
     Result ``stride * m + r`` is the sum over q of input ``m - q`` times ``stride * q + r`` of the
     kernel. So one convolution computes all r as channels of their own, which then become places.
     TVM itself would put zeros between the inputs, and multiply by these.
     """
-    x, how, rank = call.args[0], call.attrs, len(call.ty.shape) - 2
+    (x, weight), how, rank = call.args, call.attrs, len(call.ty.shape) - 2
     batch, *inputs, _ = whole(x.ty.shape)
     _, *results, outputs = whole(call.ty.shape)
-    strides, groups = whole(how.strides), int(how.groups)
-    weight, kernel = _side_by_side(call.args[1], whole(how.dilation), strides, groups)
+    strides, dilation, groups = whole(how.strides), whole(how.dilation), int(how.groups)
+    needed = math.prod([*inputs, *whole(weight.ty.shape)[:rank]])  # of a pair of channels
+    beside, kernel = _side_by_side(weight, dilation, strides, groups)
 
     # Only those places are computed that are not cut off as padding.
     padding = np.array(whole(how.padding)[:rank])
@@ -32,10 +37,12 @@ def transposed(call: relax.Call) -> relax.Expr:
     before = np.subtract(kernel, 1) - first
     after = np.maximum(0, -(-(begin + results) // strides) + first - inputs)
     places = (inputs + before + after - kernel + 1).tolist()
+    if {groups, *dilation} == {1} and math.prod([*places, *kernel, *strides]) > MOST * needed:
+        return _of_products(builder, x, weight, how, [batch, *results, outputs])
 
     layout, weights = LAYOUTS[rank]
     how = {"groups": groups, "data_layout": layout, "kernel_layout": weights}
-    y = CONVOLUTIONS[rank](x, weight, padding=[*before.tolist(), *after.tolist()], **how)
+    y = CONVOLUTIONS[rank](x, beside, padding=[*before.tolist(), *after.tolist()], **how)
     y = relax.op.reshape(y, [batch, *places, groups, *strides, outputs // groups])
     if rank > 1 or groups > 1:
         pairs = _in_turns(range(1, 1 + rank), range(2 + rank, 2 + 2 * rank))
@@ -46,6 +53,62 @@ def transposed(call: relax.Call) -> relax.Expr:
         return y
     end = (begin + results).tolist()
     return relax.op.strided_slice(y, [*range(1, 1 + rank)], begin.tolist(), end)
+
+
+def of_volumes(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return a transposed convolution of volumes, channels first, as products and sums of these; as
+    it is if it has groups or a dilation."""
+    x, weight, how = *call.args, call.attrs
+    batch, outputs, *results = whole(call.ty.shape)
+    if {int(how.groups), *whole(how.dilation)} != {1}:
+        return call
+    x = builder.emit(relax.op.permute_dims(x, [0, 2, 3, 4, 1]))
+    weight = builder.emit(relax.op.permute_dims(weight, [2, 3, 4, 0, 1]))
+    y = _of_products(builder, x, weight, how, [batch, *results, outputs])
+    return relax.op.permute_dims(y, [0, 4, 1, 2, 3])
+
+
+def _of_products(
+    builder: relax.BlockBuilder, x: relax.Expr, weight: relax.Expr, how: Any, shape: list[int]
+) -> relax.Expr:
+    """Return each input times the whole kernel, added where it belongs; channels are last."""
+    batch, *inputs, channels = whole(x.ty.shape)
+    *kernel, _, outputs = whole(weight.ty.shape)
+    rank = len(kernel)
+    x = relax.op.reshape(x, [batch * math.prod(inputs), channels])
+    weight = relax.op.permute_dims(weight, [rank, *range(rank), rank + 1])
+    weight = relax.op.reshape(weight, [channels, math.prod(kernel) * outputs])
+    y = builder.emit(relax.op.matmul(x, weight))
+    y = builder.emit(relax.op.reshape(y, [batch, *inputs, *kernel, outputs]))
+    return builder.call_te(_added, y, whole(how.strides), whole(how.padding)[:rank], shape)
+
+
+def _added(
+    products: te.Tensor, strides: Sequence[int], padding: Sequence[int], shape: Sequence[int]
+) -> te.Tensor:
+    """Return a transposed convolution of this shape from (batch, *inputs, *kernel, outputs), the
+    products of each input with the kernel; ``padding`` is what is cut off."""
+    rank = len(strides)
+    sizes, kernel = whole(products.shape)[1 : 1 + rank], whole(products.shape)[1 + rank : -1]
+
+    def terms(k: int, place: tirx.Var) -> list[tuple[tirx.PrimExpr, ...]]:
+        """Return what is summed along a dimension: an input, a number of the kernel, and whether
+        both are there."""
+        turn, first = (place + padding[k]) // strides[k], (place + padding[k]) % strides[k]
+        found = [(turn - n, first + n * strides[k]) for n in range(-(-kernel[k] // strides[k]))]
+        return [(i, q, tirx.all(i >= 0, i < sizes[k], q < kernel[k])) for i, q in found]
+
+    def result(batch: tirx.Var, *places: tirx.Var) -> tirx.PrimExpr:
+        *places, channel = places
+        sums = []
+        for parts in product(*map(terms, range(rank), places)):
+            i, q, there = zip(*parts, strict=True)
+            ends = zip((*i, *q), (*sizes, *kernel), strict=True)
+            near = [tirx.max(0, tirx.min(n, size - 1)) for n, size in ends]
+            sums.append(tirx.Select(tirx.all(*there), products[batch, *near, channel], 0.0))
+        return sum(sums[1:], sums[0])
+
+    return te.compute(shape, result, name="added")
 
 
 def _side_by_side(

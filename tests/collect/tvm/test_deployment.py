@@ -136,25 +136,28 @@ def test_copies_join_what_reads_them_or_are_none():
 @st.composite
 def transposed_convolutions(draw) -> tuple[nn.Module, torch.Tensor]:
     """A transposed convolution of any settings that TVM takes, and its input."""
-    rank, groups = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 1, 2]))
+    rank = draw(st.sampled_from([1, 2, 3]))
+    plain = rank == 3  # no groups and no dilation
+    groups = 1 if plain else draw(st.sampled_from([1, 1, 2]))
 
     def sizes(most: int | tuple[int, ...], least: int = 1) -> tuple[int, ...]:
         """Numbers from the least to the most of each dimension."""
         mosts = most if isinstance(most, tuple) else (most,) * rank
         return tuple(draw(st.integers(least, most)) for most in mosts)
 
-    kernel, stride, dilation, inputs = sizes(5), sizes(4), sizes(2), sizes(5)
+    kernel, stride, dilation, inputs = sizes(5), sizes(4), sizes(1 if plain else 2), sizes(5)
     padding = sizes(tuple(d * (k - 1) // 2 for k, d in zip(kernel, dilation, strict=True)), 0)
     more = sizes(tuple(s - 1 for s in stride), 0)
-    kind, channels = {1: nn.ConvTranspose1d, 2: nn.ConvTranspose2d}[rank], 2 * groups
+    kinds = nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d
+    kind, channels = kinds[rank - 1], 2 * groups
     how = {"groups": groups, "bias": draw(st.booleans()), "dilation": dilation}
     layer = kind(channels, 3 * groups, kernel, stride, padding, more, **how)
     return layer.eval(), torch.randn(draw(st.sampled_from([1, 2])), channels, *inputs)
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(transposed_convolutions())
-def test_transposed_convolutions_are_ordinary_ones(drawn):
+def test_transposed_convolutions_are_ordinary_ones_or_products(drawn):
     layer, x = drawn
     with torch.no_grad():
         source = from_torch("transposed", layer, (x,))

@@ -13,7 +13,6 @@ class Operators(nn.Module):
     def forward(self, x, i, j, bags, starts, image):
         """Of (5, 4, 3) numbers, (3,) and (2, 1) indices, bags of rows, and an image."""
         bag, table, axis = functional.embedding_bag, x[:, 0], torch.arange(3)
-        volume = x[:4, None].expand(4, 4, 4, 3).reshape(1, 4, 4, 4, 3)
         shares = x[0, :2].ravel()
         return {
             "index": x[i],
@@ -45,10 +44,6 @@ class Operators(nn.Module):
             "means of windows": functional.adaptive_avg_pool2d(image, (2, 3)),
             "nearest pixels": functional.interpolate(image, size=(7, 4)),
             "pixels twice": functional.interpolate(image, scale_factor=2),
-            "volumes": functional.conv_transpose3d(volume, volume[0, :, None, :2, :2, :2], None, 2),
-            "volumes that overlap": functional.conv_transpose3d(
-                volume, x[:4, None, :3, :, None], None, (2, 1, 3), (1, 0, 0), (1, 0, 0), 2
-            ),
             "groups": functional.group_norm(x.reshape(3, 4, 5), 2, x[0, :, 0], x[1, :, 0]),
             "floor": (x // 0.3, i // 2, torch.div(x, 2, rounding_mode="trunc")),
             "exp2": x.exp2(),
