@@ -96,8 +96,6 @@ def _write(root, tasks, programs, networks, test, forests, features, latencies) 
                 "arguments": ["[]"] * tasks,
                 "split": ["test" if k in test else "train" for k in range(tasks)],
                 "flops": [1e6] * tasks,
-                "distinct": [48] * tasks,
-                "sampled": [48] * tasks,
             }
         ),
         "networks": pl.DataFrame(

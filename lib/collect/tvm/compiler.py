@@ -194,7 +194,7 @@ class Sampler:
 
     def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
         """Draw up to ``count`` programs whose hashes are not in ``seen``, and add theirs."""
-        return _until(count, lambda missing, _: _new(self.draw(missing), seen))
+        return _until(count, lambda missing, _: new(self.draw(missing), seen))
 
     def bred(
         self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
@@ -234,7 +234,7 @@ class Sampler:
         self, strategy: Any, database: Any, model: Any, count: int, seen: set[str], attempt: int = 0
     ) -> list[Scheduled]:
         context = context_of(self.task, self.seed + attempt, self.packs, strategy)
-        return _new(_drawn(context, count, self.designs, database, model), seen)
+        return new(_drawn(context, count, self.designs, database, model), seen)
 
 
 def differ(schedules: Sequence[tvm.s_tir.Schedule]) -> bool:
@@ -260,7 +260,7 @@ def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tv
     return [candidate.sch for candidate in candidates or ()]
 
 
-def _new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Scheduled]:
+def new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Scheduled]:
     """Return the programs whose hashes are not in ``seen``; adds theirs to it."""
     programs = []
     for schedule in schedules:

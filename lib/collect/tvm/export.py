@@ -80,8 +80,6 @@ def _task(metadata: dict[str, Any]) -> dict[str, Any]:
         "arguments": json.dumps(metadata["arguments"]),
         "split": metadata.get("split", "train"),  # what the bundled data say, if it is of these
         "flops": float(metadata["flops"]),
-        "distinct": int(metadata["distinct"]),
-        "sampled": int(metadata["sampled"]),
     }
 
 

@@ -15,7 +15,7 @@ import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule
 
-from lib.collect.tvm.compiler import SCHEDULE_TARGET, Sampler, hash_of
+from lib.collect.tvm.compiler import SCHEDULE_TARGET, hash_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.plan import bundled, network_path, task_path
@@ -23,8 +23,6 @@ from lib.collect.tvm.running import arguments_of
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import one_line_errors
 from lib.files.progress import Lines
-
-SAMPLE = 16  # schedules drawn to see how many distinct ones a task has
 
 
 def extract(network: Network, work: Path) -> None:
@@ -50,14 +48,11 @@ def extract(network: Network, work: Path) -> None:
 
 def described(name: str, operators: str, module: IRModule) -> dict[str, Any]:
     """Return what there is to know of a task before it is measured."""
-    sampled = {hash_of(s.mod) for s in Sampler(module, 0).draw(SAMPLE)}
     return {
         "task": name,
         "operators": operators,
         "arguments": arguments_of(module),
         "flops": float(tvm.s_tir.analysis.estimate_tir_flops(module)),
-        "distinct": len(sampled),
-        "sampled": SAMPLE,
         "module": tvm.ir.save_json(module),
     }
 

@@ -21,6 +21,7 @@ import tvm_ffi
 from tvm.ir import IRModule
 
 from lib.collect.tvm import compiler, plan, raw
+from lib.collect.tvm.plain import begun
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch
 from lib.files.artifacts import read_json, write_json
 from lib.files.command_line import Parser
@@ -103,9 +104,9 @@ class Bench:
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
         """Return the programs of one round, none of them in another one that is in this folder.
 
-        Those of a search are drawn at random, and so are those of the first round. Later ones
-        descend from the fastest that are there, as what is deployed does, as far as there are
-        enough such.
+        Those of the first round are what a search begins with, tiles that registers hold or a task
+        by lines, rows and columns, and random ones. Later ones descend from the fastest that are
+        there, as what is deployed does, as far as there are enough such.
         """
         first = raw.path(self.work, phase, 0, task)
         earlier = [raw.read(path) for path in sorted(first.parents[1].glob(f"*/{first.name}"))]
@@ -120,6 +121,9 @@ class Bench:
             )[: compiler.PARENTS]
             parents = [(compiler.rebuilt(module, trace), taken) for taken, trace in fastest]
             programs = sampler.bred(parents, self.settings.programs, seen)
+        elif phase == "main":
+            first = begun(sampler, self.settings.device)[: self.settings.programs // 2]
+            programs = compiler.new(first, seen)
         return programs + sampler.distinct(self.settings.programs - len(programs), seen)
 
     def visit(self, pending: list[Pending]) -> list[Pending]:

@@ -14,15 +14,25 @@ from lib.collect.tvm.compiler import (
     MOST_VECTOR_LANES,
     SCHEDULE_TARGET,
     SPATIAL,
+    Sampler,
     by_hand,
     inlining,
 )
+from lib.collect.tvm.tiles import lanes_of, tilings
 from lib.files.processor import LANES
 
 LEAST = 8  # numbers of a vector
+TILED, EACH = 12, 3  # of a task's tiles that load least, each third
 MOST_LINES = 128  # of a copy, that are unrolled
 CHOICE = re.compile(r"if_then_else\((.*?), ")  # the condition
 NUMBER = re.compile(r"int64\((\d+)\)")
+
+
+def begun(sampler: Sampler, device: str) -> list[Schedule]:
+    """Return some of what a search begins with: tiles that registers hold, of each unrolling; of a
+    task without such, what nobody searches."""
+    tiled = tilings(sampler, lanes_of(device), TILED)[::EACH]
+    return tiled or unscheduled(sampler.task)[1:]
 
 
 def unscheduled(task: IRModule) -> list[Schedule]:

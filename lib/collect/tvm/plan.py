@@ -29,9 +29,8 @@ from lib.programs.messages import file_name
 Job = tuple[str, int, str]  # phase, round, task
 # The networks and tasks of data/programs-cpu, a line of JSON each, as a work folder has them.
 BUNDLED = Path(__file__).parents[3] / "data" / "programs-cpu" / "modules.jsonl.xz"
-DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon
-FLOPS = (2e4, 1.1e9)  # below it is all overhead, above it takes too long
-MOST_BYTES = 100_000_000  # of arguments
+FLOPS = (2e4, 4e9)  # below it is all overhead, above it takes too long
+BYTES = (1 << 17, 100_000_000)  # of arguments, likewise; a copy has no operations
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
 
@@ -83,13 +82,14 @@ def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
 
 
 def eligible(metadata: dict[str, Any]) -> bool:
-    """Return whether a task has enough schedules, and is neither tiny nor too slow."""
+    """Return whether a task is neither tiny nor too slow."""
     sizes = (
         math.prod(argument["shape"]) * np.dtype(argument["dtype"]).itemsize
         for argument in metadata["arguments"]
     )
-    enough = metadata["distinct"] >= DISTINCT_SHARE * metadata["sampled"]
-    return enough and FLOPS[0] <= metadata["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
+    flops, moved = metadata["flops"], sum(sizes)
+    works = flops >= FLOPS[0] or moved >= BYTES[0]
+    return works and flops <= FLOPS[1] and moved <= BYTES[1]
 
 
 def eligible_tasks(work: Path, networks: Sequence[str]) -> list[str]:
@@ -102,7 +102,7 @@ def eligible_tasks(work: Path, networks: Sequence[str]) -> list[str]:
     called = sorted({task for name in networks for task in calls[name]})
     hashes = [task for task in called if eligible(tasks[task])]
     if not hashes:
-        raise UserError("no task of these networks has enough schedules to measure")
+        raise UserError("no task of these networks is large enough to measure")
     return hashes
 
 

@@ -34,7 +34,7 @@ from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.networks import named
-from lib.collect.tvm.plain import unscheduled
+from lib.collect.tvm.plain import begun, unscheduled
 from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
 from lib.collect.tvm.tiles import lanes_of, tilings
@@ -115,7 +115,7 @@ class Search:
             talk.tell("damaged", {"folder": str(self.cache.folder / talk.task)}, {})
         if cached or self.database.records(module):
             return cached, False
-        found = drawn_again(module, talk.task, talk.tell("known", {}, {}))
+        found = drawn_again(module, talk.task, self.args.device, talk.tell("known", {}, {}))
         if found:
             self.database.add(module, *found)
         return cached, bool(found)
@@ -194,15 +194,16 @@ class Search:
 
 
 def drawn_again(
-    module: IRModule, task: str, known: Mapping[str, np.ndarray]
+    module: IRModule, task: str, device: str, known: Mapping[str, np.ndarray]
 ) -> tuple[Schedule, float] | None:
     """Return the fastest program of a task that the bundled data have, and its seconds.
 
-    The data name schedules by their hashes: those that were drawn at random are drawn once more.
+    The data name schedules by their hashes: those of first rounds are made once more.
 
     Args:
         module: the task.
         task: its hash.
+        device: instruction set that programs are compiled for.
         known: ``rounds``, ``hashes`` and ``seconds`` of its programs, the fastest first.
     """
     found = None
@@ -210,7 +211,9 @@ def drawn_again(
         of_turn = known["rounds"] == turn
         seconds = dict(zip(known["hashes"][of_turn], known["seconds"][of_turn], strict=True))
         if not found or min(seconds.values()) < found[1]:
-            for schedule in compiler.Sampler(module, seed_of("main", turn, task)).draw(ROUND):
+            sampler = compiler.Sampler(module, seed_of("main", turn, task))
+            first = [] if turn else begun(sampler, device)
+            for schedule in [*first, *sampler.draw(ROUND)]:
                 taken = float(seconds.get(compiler.hash_of(schedule.mod), np.inf))
                 if taken < (found[1] if found else np.inf):
                     found = schedule, taken

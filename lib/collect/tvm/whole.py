@@ -32,10 +32,12 @@ from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plain import unscheduled
-from lib.collect.tvm.tiles import tilings
+from lib.collect.tvm.tiles import lanes_of, tilings
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.files.processor import MCPU
+from lib.programs.messages import NATIVE
 
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task, by default
@@ -52,12 +54,14 @@ class Work:
         tasks: of a network.
         seed: of the schedules.
         generations: of a search.
+        lanes: numbers of a vector of the device.
         talk: to the predictor.
     """
 
     tasks: Sequence[IRModule]
     seed: int
     generations: int
+    lanes: int
     talk: Talk
 
 
@@ -77,7 +81,7 @@ def drawn(number: int) -> tuple[Found, bool]:
     tiles that registers hold, or random ones."""
     task, model = WORK.tasks[number], PredictorModel(WORK.talk)
     sampler = Sampler(task, WORK.seed)
-    tiled = tilings(sampler, 16, TILED)
+    tiled = tilings(sampler, WORK.lanes, TILED)
     few = [] if tiled else sampler.draw(DRAWN)
     model.logs(hash_of(task), tiled or [*few, *unscheduled(task)])
     return fastest(task, model), differ(few)
@@ -107,7 +111,7 @@ def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedu
     fork = get_context("fork")
     talk = replace(talk, lock=fork.Lock())
     generations = 1 + round(math.log2(args.budget))
-    work = Work(graph.tasks, args.seed, generations, talk)
+    work = Work(graph.tasks, args.seed, generations, lanes_of(args.device), talk)
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=fork, initializer=begin, initargs=(work,)) as pool:
@@ -180,6 +184,8 @@ def main(arguments: list[str] | None = None) -> None:
     searched = "programs that a search would measure: the more, the longer one is looked for"
     parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
+    sets = "of the device, whose vectors tiles are made for"
+    parser.add_argument("--device", default=NATIVE, choices=(*MCPU, NATIVE), help=sets)
     args = parser.parse_args(arguments)
     most = {"batch": 1 << 16, "schedules": MOST_SCHEDULES, "budget": MOST_SCHEDULES}
     for name, limit in most.items():

@@ -139,6 +139,7 @@ class Predictor:
         for name, value in flags.items():
             command += [f"--{name}", str(value)] if value is not None else []
         known = self.known[device]
+        command += ["--device", known["instructions"]]
         ensemble, lines = on_device(self.ensemble, known, self.folder), None
         scorer = Scorer(lambda programs: np.log(predicted_seconds(ensemble, programs, known)))
         with started(command) as (child, answer):

@@ -26,7 +26,7 @@ def task_name(k: int) -> str:
     return f"{zlib.crc32(str(k).encode()):08x}{k:08x}"
 
 
-def write_task(work: Path, k: int, distinct: int = 48, split: str = "train") -> str:
+def write_task(work: Path, k: int, split: str = "train") -> str:
     """One task; returns its hash."""
     name = task_name(k)
     metadata = {
@@ -35,8 +35,6 @@ def write_task(work: Path, k: int, distinct: int = 48, split: str = "train") -> 
         "arguments": [{"shape": [4, 8], "dtype": "float32"}],
         "split": split,
         "flops": 1e6,
-        "distinct": distinct,
-        "sampled": 48,
         "module": "{}",
     }
     write_json(plan.task_path(work, name), metadata)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
+import tvm
 
-from lib.collect.tvm.compiler import hash_of
+from lib.collect.tvm import whole
+from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.graph import Call, Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plan import network_path
-from lib.collect.tvm.whole import main
+from lib.collect.tvm.tiles import tilings
 from lib.files.artifacts import read_json
 from lib.programs.messages import receive, started
+from tests.collect.tvm.test_tiles import product
 
 BRANCHES = """
 import torch
@@ -75,7 +79,7 @@ def test_tasks_are_those_that_are_measured(mine, graph, tmp_path):
 def test_what_is_written(mine, tmp_path, graph):
     """What lib/programs/latency/network.py reads, in an environment of its own."""
     path = tmp_path / "a.npz"
-    main([f"{mine}:network", str(path), "--batch", "4", "--schedules", "3", "--seed", "1"])
+    whole.main([f"{mine}:network", str(path), "--batch", "4", "--schedules", "3", "--seed", "1"])
     with np.load(path, allow_pickle=False) as file:
         about = json.loads(file["about"].item())
         owner, leaves = file["owner"], file["leaves"]
@@ -115,6 +119,18 @@ def test_the_program_of_a_search_is_what_the_predictor_likes_best(mine, tmp_path
     assert len(kinds) > number + 1
 
 
+def test_tiles_are_of_the_vectors_of_the_device():
+    task = product(28, 64, 96)
+    likes_all = SimpleNamespace(tell=lambda *message: {"logs": np.zeros(len(message[2]["hash"]))})
+    best = {}
+    for lanes in (8, 16):
+        whole.begin(whole.Work([task], 0, 1, lanes, likes_all))
+        (_, best[lanes]), _ = whole.drawn(0)
+        first = tilings(Sampler(task, 0), lanes, whole.TILED)[0]
+        assert best[lanes] == tvm.ir.save_json(first.trace.as_json(False))
+    assert best[8] != best[16]
+
+
 STEPS = """
 import torch
 
@@ -140,7 +156,7 @@ def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
     graph = graph_of(imported(named(name, 1)))
     constants = only_constants(graph)
     assert constants and len(constants) < len(graph.tasks)
-    main([name, str(tmp_path / "steps.npz"), "--schedules", "1"])
+    whole.main([name, str(tmp_path / "steps.npz"), "--schedules", "1"])
     with np.load(tmp_path / "steps.npz", allow_pickle=False) as file:
         assert (file["leaves"] > 0).all()
         about = json.loads(file["about"].item())
