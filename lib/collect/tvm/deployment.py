@@ -108,9 +108,8 @@ def _permute(call: relax.Call) -> relax.Expr:
     return relax.op.permute_dims(call.args[0], axes) if axes else call
 
 
-Parts = dict[str, Callable[[relax.Call], relax.Expr]]  # of operators, by their names
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
-IN_PARTS: Parts = {
+IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
     "relax.clip": _clip,
     "relax.sigmoid": _sigmoid,
     "relax.nn.silu": _silu,
@@ -136,7 +135,6 @@ class _Parts(PyExprMutator):
 
     def __init__(self, module: IRModule, channels_are_last: bool):
         super().__init__(module)
-        self.parts = {"relax.permute_dims": _permute} if channels_are_last else IN_PARTS
         self.programs = PROGRAMS if channels_are_last else {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
@@ -145,7 +143,7 @@ class _Parts(PyExprMutator):
         name = getattr(call.op, "name", "")
         if program := self.programs.get(name):
             return self.builder_.normalize(program(self.builder_, call))
-        parts = self.parts.get(name)
+        parts = IN_PARTS.get(name)
         return self.builder_.normalize(parts(call)) if parts else call
 
 

@@ -102,7 +102,7 @@ def eligible_tasks(work: Path, networks: Sequence[str]) -> list[str]:
     called = sorted({task for name in networks for task in calls[name]})
     hashes = [task for task in called if eligible(tasks[task])]
     if not hashes:
-        raise UserError("no task of these networks is large enough to measure")
+        raise UserError("each task of these networks is too small or too slow to measure")
     return hashes
 
 

@@ -99,6 +99,7 @@ def _added(
         return [(i, q, tirx.all(i >= 0, i < sizes[k], q < kernel[k])) for i, q in found]
 
     def result(batch: tirx.Var, *places: tirx.Var) -> tirx.PrimExpr:
+        """Return a number of the result: what each combination of terms adds to it."""
         *places, channel = places
         sums = []
         for parts in product(*map(terms, range(rank), places)):

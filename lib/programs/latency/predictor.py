@@ -135,11 +135,11 @@ class Predictor:
             UserError: with what it says, if it cannot.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
+        known = self.known[device]
         command = [str(self.tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
+        command += ["--device", known["instructions"]]
         for name, value in flags.items():
             command += [f"--{name}", str(value)] if value is not None else []
-        known = self.known[device]
-        command += ["--device", known["instructions"]]
         ensemble, lines = on_device(self.ensemble, known, self.folder), None
         scorer = Scorer(lambda programs: np.log(predicted_seconds(ensemble, programs, known)))
         with started(command) as (child, answer):

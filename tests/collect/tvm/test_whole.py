@@ -119,12 +119,13 @@ def test_the_program_of_a_search_is_what_the_predictor_likes_best(mine, tmp_path
     assert len(kinds) > number + 1
 
 
-def test_tiles_are_of_the_vectors_of_the_device():
+def test_tiles_are_of_the_vectors_of_the_device(monkeypatch):
     task = product(28, 64, 96)
     likes_all = SimpleNamespace(tell=lambda *message: {"logs": np.zeros(len(message[2]["hash"]))})
     best = {}
     for lanes in (8, 16):
-        whole.begin(whole.Work([task], 0, 1, lanes, likes_all))
+        work = whole.Work([task], 0, 1, lanes, likes_all)
+        monkeypatch.setattr(whole, "WORK", work, raising=False)
         (_, best[lanes]), _ = whole.drawn(0)
         first = tilings(Sampler(task, 0), lanes, whole.TILED)[0]
         assert best[lanes] == tvm.ir.save_json(first.trace.as_json(False))
