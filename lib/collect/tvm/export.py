@@ -21,7 +21,7 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.programs.tensorir.accesses import COLUMNS as ACCESSES
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import KIND, read_programs, table_path
+from lib.programs.tensorir.records import KIND, LONGEST_NAME, read_programs, table_path
 from lib.programs.tensorir.tree import COLUMNS
 
 LABELS = (
@@ -76,7 +76,7 @@ def _task(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return a row of ``tasks``."""
     return {
         "task": metadata["task"],
-        "operators": metadata["operators"],
+        "operators": metadata["operators"][:LONGEST_NAME],
         "arguments": json.dumps(metadata["arguments"]),
         "split": metadata.get("split", "train"),  # what the bundled data say, if it is of these
         "flops": float(metadata["flops"]),

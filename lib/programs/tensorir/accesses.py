@@ -36,6 +36,7 @@ COLUMNS: tuple[str, ...] = (
 )
 WIDTH = len(COLUMNS)
 AROUND = NEST_WIDTH + WIDTH
+MOST = 64.0  # of any column; only counts of conditions can be more
 UNKNOWN = -2.0  # of all columns of a leaf that nobody looked at
 
 
@@ -129,7 +130,7 @@ def columns(statements: Sequence[Statement]) -> np.ndarray:
         _footprints(p),
         _rest(p, statements),
     ]
-    return np.concatenate(parts, 1).astype(np.float16)
+    return np.concatenate(parts, 1).clip(-MOST, MOST).astype(np.float16)
 
 
 def _padded(statements: Sequence[Statement]) -> _Padded:

@@ -74,7 +74,7 @@ RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
         "row": (pl.Int16, NO_ROW, 32_767),
     },
     "leaves": dict.fromkeys(FEATURES, (pl.Float16, 0.0, 64.0)),
-    "accesses": dict.fromkeys(accesses.COLUMNS, (pl.Float16, -64.0, 64.0)),
+    "accesses": dict.fromkeys(accesses.COLUMNS, (pl.Float16, -accesses.MOST, accesses.MOST)),
     "latencies": {"seconds": TIME, "again": TIME},
 }
 KEYS = {  # columns by which the rows of a table differ

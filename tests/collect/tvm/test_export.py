@@ -8,6 +8,8 @@ import pytest
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
+from lib.collect.tvm.plan import task_path
+from lib.files.artifacts import read_json, write_json
 from lib.files.errors import UserError
 from lib.programs.tensorir.records import read_programs
 from lib.programs.tensorir.tree import positions
@@ -54,6 +56,12 @@ def test_what_is_exported_reads_back(work, exported):
         np.testing.assert_allclose(timed["seconds"], one.arrays["seconds"][:, k, 2], rtol=1e-6)
     names = [d["instructions"] for d in data.metadata["devices"]]
     assert names == ["sse2", "avx2", "avx512"]
+
+
+def test_a_long_name_of_operators_is_cut(work, exported):
+    path = task_path(work, task_name(4))
+    write_json(path, read_json(path) | {"operators": "add_" * 100})
+    assert "add_" * 50 in exported().tasks["operators"].to_list()
 
 
 def test_the_same_files_give_the_same_bytes(work, tmp_path):

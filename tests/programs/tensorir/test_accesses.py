@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.programs.tensorir.accesses import COLUMNS, WIDTH, Access, Statement, columns
+from lib.programs.tensorir.accesses import (
+    COLUMNS,
+    MOST,
+    WIDTH,
+    Access,
+    Statement,
+    columns,
+)
 from lib.programs.tensorir.nests import ABSENT
 from lib.programs.tensorir.tree import PARALLEL, SERIAL, VECTORIZED
 
@@ -110,6 +117,7 @@ def test_work_that_is_done_again_and_conditions():
     again = replace(PRODUCT, needed=128.0, conditions=2, conditional=np.array([1, 1, 0], bool))
     names = ("steps", "needed", "repeated", "conditions", "conditional_loop", "reads")
     assert row_of(again, *names) == [9, 7, 2, 2, 1, 2]
+    assert row_of(replace(PRODUCT, conditions=95), "conditions") == [MOST]
     assert row_of(PRODUCT, *numbered("spatial", 3), *numbered("reduction", 2)) == [3, 4, 0, 2, 0]
 
 

@@ -20,6 +20,9 @@ from lib.programs.tensorir.records import (
     table_path,
 )
 from tests.collect.tvm.builders import write_work
+from tests.stages import REPOSITORY
+
+HELD = ("tasks", "networks", "programs", "latencies")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,12 @@ def test_a_good_dataset_is_read(good):
     data = read_programs(good)
     assert data.features.shape == (data.starts[-1], WIDTH) and data.features.dtype == np.float16
     assert len(data.forest) == len(data.programs) == len(data.starts) - 1
+
+
+def test_the_bundled_dataset_is_read():
+    data = read_programs(REPOSITORY / "data" / "programs-cpu")
+    counts = data.metadata["counts"]
+    assert counts | {name: len(getattr(data, name)) for name in HELD} == counts
 
 
 BROKEN = {  # numbers that point at other tables, and what is not in BORDERS
