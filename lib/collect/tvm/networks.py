@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ class _LastHidden(torch.nn.Module):
 
 def _transformer(name: str, batch: int) -> Built:
     """Return a model of :data:`TRANSFORMERS`, and text, images or sound as it reads them."""
-    _torchvision()  # which transformers imports where it is installed
+    torchvision_is_there()  # for transformers imports it
     place, changes = TRANSFORMERS[name]
     package, kind = place.split(".")
     module = importlib.import_module(f"transformers.models.{package}.modeling_{package}")
@@ -140,32 +140,37 @@ def _transformer(name: str, batch: int) -> Built:
     return _LastHidden(model(config), name == "gpt2"), (example[model.main_input_name](),)
 
 
-def _torchvision() -> Any:
-    """Return torchvision's models; nothing where it is not installed.
+@cache
+def torchvision_is_there() -> bool:
+    """Return whether torchvision is installed, and see to it that it can be imported.
 
-    Its compiled operators may be of another build of torch, such as the one for GPUs; no classifier
-    has any of them, but torchvision cannot be imported before somebody declares two.
+    Its compiled operators may be of another build of torch, such as the one for GPUs. Hardly a
+    network has any of them, but without two of them neither torchvision nor transformers can be
+    imported: they are declared.
     """
-    if not importlib.util.find_spec("torchvision"):
-        return None
-    try:
-        import torchvision
-    except RuntimeError:
-        for operator in ("nms", "qnms"):
-            torch.library.define(f"torchvision::{operator}", NMS)
-        import torchvision
-    return torchvision.models
+    found = importlib.util.find_spec("torchvision")
+    if found:
+        try:
+            torch.ops.load_library(Path(found.origin).with_name("_C.so"))
+        except OSError:
+            for operator in ("nms", "qnms"):
+                torch.library.define(f"torchvision::{operator}", NMS)
+    return bool(found)
 
 
 def _classifiers() -> list[str]:
     """Return the names of torchvision's classifiers."""
-    models = _torchvision()
-    return models.list_models(module=models) if models else []
+    if not torchvision_is_there():
+        return []
+    from torchvision import models
+
+    return models.list_models(module=models)
 
 
 def _classifier(name: str, batch: int) -> Built:
     """Return a classifier of torchvision, and images."""
-    models = _torchvision()
+    from torchvision import models
+
     size = models.get_model_weights(name).DEFAULT.transforms.keywords["crop_size"]
     how = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
     return models.get_model(name, weights=None, **how), (torch.randn(batch, 3, size, size),)
@@ -204,6 +209,7 @@ def _built(path: Path, function: str, batch: int | None) -> Built:
     spec = importlib.util.spec_from_file_location("network_of_the_user", path)
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
+    torchvision_is_there()
     sys.modules[spec.name] = module  # dataclasses and torch.compile look there
     try:
         spec.loader.exec_module(module)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +18,7 @@ from lib.collect.tvm.networks import named
 from lib.collect.tvm.reasons import one_line_of
 from lib.collect.tvm.sources import from_torch
 from lib.files.errors import UserError
+from tests.stages import REPOSITORY
 
 MINE = """
 from __future__ import annotations
@@ -65,6 +68,22 @@ def test_a_network_of_a_library_is_made_without_a_download():
     assert images.shape == (3, 3, 224, 224) and module.eval()(images).shape == (3, 1000)
     module, (tokens,) = named("transformers:distilbert/distilbert-base-uncased", 2).build()
     assert tokens.shape == (2, 128) and module.eval()(tokens).shape == (2, 128, 768)
+
+
+@pytest.mark.skipif(find_spec("torchvision") is None, reason="is where TVM is")
+def test_a_file_may_import_the_libraries(tmp_path):
+    """In a process of its own, where nobody has declared torchvision's operators."""
+    text = """
+import torch
+from transformers import BertConfig, BertModel
+def network():
+    return BertModel(BertConfig(num_hidden_layers=1)), (torch.ones(1, 8, dtype=torch.int64),)
+"""
+    (tmp_path / "net.py").write_text(text)
+    build = (
+        f"from {named.__module__} import named; named('{tmp_path}/net.py:network', None).build()"
+    )
+    subprocess.run([sys.executable, "-c", build], check=True, cwd=REPOSITORY)
 
 
 def test_a_function_builds_a_network_for_a_batch(mine):
