@@ -122,9 +122,10 @@ def read_dataset(root: Path) -> Dataset:
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     document = read_json(path)
     if isinstance(document, dict) and document.get("kind") == KIND_OF_PROGRAMS:
-        texts = ("name", "compiler", "labels", "source", "licence")
-        expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
+        texts = ("compiler", "labels", "source", "licence")
+        expect(document, {"name?": str, **dict.fromkeys(texts, str), "hardware": [str]}, path)
         fields = {name: document[name] for name in texts}
+        fields["name"] = document.get("name", root.resolve().name)
         measured = ", ".join(document["hardware"])
         return Dataset(**fields, size="small", hardware="cpu", processor=measured)
     expect(document, {"size": str} | {f"{name}?": str for name in SAID}, path)

@@ -13,6 +13,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.errors import UserError
 from lib.programs.tensorir.records import read_programs
 from lib.programs.tensorir.tree import positions
+from lib.tpugraphs.dataset import read_dataset
 from tests.collect.tvm.builders import TESTED, task_name, write_raw, write_work
 
 
@@ -39,7 +40,7 @@ def programs_of(data, task: str) -> pl.DataFrame:
     return data.programs.with_row_index("program").filter(pl.col("task") == number)
 
 
-def test_what_is_exported_reads_back(work, exported):
+def test_what_is_exported_reads_back(work, exported, tmp_path):
     data = exported()
     assert len(data.programs) == 11 * 2 * 3 + 5
     assert len(data.latencies) == 3 * len(data.programs)
@@ -56,6 +57,7 @@ def test_what_is_exported_reads_back(work, exported):
         np.testing.assert_allclose(timed["seconds"], one.arrays["seconds"][:, k, 2], rtol=1e-6)
     names = [d["instructions"] for d in data.metadata["devices"]]
     assert names == ["sse2", "avx2", "avx512"]
+    assert read_dataset(tmp_path / "root").name == "root"  # so stages know what they train on
 
 
 def test_a_long_name_of_operators_is_cut(work, exported):
