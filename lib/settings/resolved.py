@@ -15,6 +15,7 @@ from lib.files.terminal import counted, printable, table
 from lib.settings.base import Settings
 from lib.settings.file import read_settings
 from lib.settings.tables import (
+    COLLECTIONS,
     OF_DATA,
     check_collection,
     plain_model,
@@ -180,6 +181,8 @@ def root_of(collection: str, data: Path | None) -> DataRoot:
         to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / folder / "train"
         hint = plain_model(collection).how_to_get.format(collection=collection, folder=to)
         looked = data or " or ".join(map(str, ROOTS))
+        if data and (others := [name for name in COLLECTIONS if place_of(name, data)]):
+            hint = f"it has COLLECTION={' and COLLECTION='.join(others)}"
         raise UserError(f"{looked}: no {missing} there; {hint}")
     # Late: Make asks for settings before there is an environment with the libraries of this one.
     from lib.tpugraphs.roots import DataRoot

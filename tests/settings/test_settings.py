@@ -15,7 +15,7 @@ from lib.files.errors import UserError
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.models.tile.settings import TileSettings
 from lib.settings import MODELS, settings_for
-from lib.settings.resolved import BUNDLED
+from lib.settings.resolved import BUNDLED, BUNDLED_TPU
 from lib.tpugraphs.dataset import TPUGRAPHS, WORDS
 from lib.training.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import COLLECTION, CPU_LAYOUTS
@@ -286,3 +286,11 @@ def test_a_switch_implies_settings_that_a_flag_beats():
     assert (found.warmup, found.gradient_clip) == (0, 2)
     plain = settings.resolve(arguments("--model", "cdmpp", collection="programs-cpu")).settings
     assert (plain.learning_rate, plain.optimizer) == (1e-3, "adamw")
+
+
+def test_a_folder_without_a_collection_says_which_it_has():
+    with pytest.raises(UserError) as error:
+        settings.root_of("layout-xla-random", BUNDLED_TPU)
+    assert str(error.value).endswith(
+        "; it has COLLECTION=layout-xla-default and COLLECTION=tile-xla"
+    )

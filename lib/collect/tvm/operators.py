@@ -51,6 +51,7 @@ def decompositions() -> dict[Any, Callable]:
         _aten.bucketize.Tensor: _bucketed,
         _aten.div.Tensor_mode: _rounded,
         _aten.exp2.default: lambda x: torch.exp(x * math.log(2)),
+        _aten.hypot.default: lambda x, y: (x * x + y * y).sqrt(),
         _aten.index.Tensor: _index,
         _aten.index_add.default: _added,
         _aten.one_hot.default: lambda x, n: (x[..., None] == torch.arange(n)).to(x.dtype),

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from lib.collect.tvm.archives import load
+from lib.collect.tvm.complex_numbers import in_pairs
 from lib.collect.tvm.operators import decompositions, fold, promote
 from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
@@ -126,6 +127,7 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         rewrite(exported)
         exported = exported.run_decompositions(table)
         fold(exported)
+        in_pairs(exported, table)
         promote(exported)
         for node in exported.graph.nodes:
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor

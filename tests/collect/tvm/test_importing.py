@@ -110,6 +110,10 @@ def diagonal(x):
         ((nn.Identity(), tokens()), "x: it computes nothing, so that it has no tensor program"),
         ((Does(lambda x: x.sort()[0]), tokens()), "x: TVM has no tensor program for argsort"),
         ((Does(lambda x: x if x.sum() > 0 else -x), tokens()), "what it runs depends on values"),
+        (
+            (Does(lambda x: torch.fft.rfft(x).abs()), tokens()),
+            "_fft_r2c.default: complex numbers; ",
+        ),
         ((Does(lambda x: x.nonzero()), tokens()), "it has no operator 'nonzero.default'"),
         ((Does(lambda x: (x + 1, None)), tokens()), "x: one of its results is None: return tens"),
         ((nn.Conv2d(2, 4, 3), (torch.randn(2, 6, 6),)), "x: TVM cannot read it: conv2d: In "),

@@ -4,7 +4,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from lib.collect.tvm.complex_numbers import in_pairs
 from lib.collect.tvm.operators import decompositions, fold, promote
+
+
+def turned(x):
+    """Return results of complex numbers, as rotary embeddings have them, and others."""
+    by = torch.polar(torch.ones(2), torch.arange(2) / 3)
+    pairs = torch.view_as_complex(x.reshape(5, 3, 2, 2)) * by
+    back = torch.view_as_real(pairs.transpose(1, 2)[:, :1].exp() / (2j * pairs[:, None, :, 0] + 2))
+    return back, (pairs * pairs.conj()).real, pairs.abs()
 
 
 class Operators(nn.Module):
@@ -54,6 +63,8 @@ class Operators(nn.Module):
             "chosen": torch.where(x[0, 0] > 0, x[0, 0], i),
             "logical": torch.logical_and(x, x > 0),
             "a constant that is a result": axis,
+            "turned": turned(x),
+            "hypot": torch.hypot(x, x + 1),
         }
 
 
@@ -62,12 +73,15 @@ def test_operators_in_parts_compute_the_same_of_tensors_of_one_type():
     bags = torch.tensor([4, 0, 0, 2, 3, 1]), torch.tensor([0, 1, 1, 4])
     inputs = *random, *bags, torch.randn(1, 2, 5, 3)
     exported = torch.export.export(Operators(), inputs)
-    exported = exported.run_decompositions(torch.export.default_decompositions() | decompositions())
+    table = torch.export.default_decompositions() | decompositions()
+    exported = exported.run_decompositions(table)
     fold(exported)
+    in_pairs(exported, table)
     promote(exported)
     exported.graph_module.recompile()
     expected = Operators()(*inputs)
     torch.testing.assert_close(exported.module()(*inputs), expected, equal_nan=True)
     for node in exported.graph.nodes:
+        assert not getattr(node.meta.get("val"), "is_complex", bool)(), node
         if torch.Tag.pointwise in getattr(node.target, "tags", ()) and "where" not in node.name:
             assert len({x.meta["val"].dtype for x in node.all_input_nodes}) == 1, node
