@@ -15,8 +15,8 @@ from lib.programs.latency.predictor import Predictor, predictor_in, predictor_se
 from tests.programs.builders import COLLECTION, cached, write_root
 
 MICROSECONDS = {  # of made-up programs, when the weights were made
-    "amd-epyc-25-17.sse2.1t": [3.715, 27.99, 58.5],
-    "amd-epyc-25-17.znver4.1t": [3.055, 23.71, 52.48],
+    "amd-epyc-25-17.sse2.1t": [2.431, 19.54, 39.92],
+    "amd-epyc-25-17.znver4.1t": [1.826, 16.68, 33.72],
 }
 
 
