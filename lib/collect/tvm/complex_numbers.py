@@ -55,7 +55,7 @@ def _in_pairs(node: Node, parts: dict[Node, list[Node]], table: dict[Any, Callab
     """Return nodes before one that compute what it computes: its parts, if that is complex."""
     given = [x for x in tree_leaves((node.args, node.kwargs)) if isinstance(x, Node)]
     leaves = [leaf for x in given for leaf in parts.get(x, [x])]
-
+    # PyTorch would make such a number a constant of a module that is not the program's.
     tags = getattr(node.target, "tags", ())
     takes_tensors = torch.Tag.pointwise in tags and str(node.target).endswith(".Tensor")
 
