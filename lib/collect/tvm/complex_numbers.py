@@ -26,10 +26,10 @@ def in_pairs(exported: ExportedProgram, table: dict[Any, Callable]) -> None:
         table: operators in parts, as the program has been taken into.
 
     Raises:
-        NotImplementedError: an operator has no parts, such as a Fourier transform.
+        TypeError: an operator has no parts, such as a Fourier transform.
     """
     graph = exported.graph
-    parts: dict[Node, list[Node]] = {}
+    pairs: dict[Node, Node] = {}  # a complex tensor: a real one, with a last axis of two
     for node in [*graph.nodes]:
         value = node.meta.get("val")
         is_complex = isinstance(value, torch.Tensor) and value.is_complex()
@@ -39,54 +39,49 @@ def in_pairs(exported: ExportedProgram, table: dict[Any, Callable]) -> None:
                 if name in kept:
                     kept[name] = torch.view_as_real(kept[name])
                     node.meta["val"] = torch.view_as_real(value)
-                    parts[node] = [node]
-        elif node.op == "call_function" and (is_complex or parts.keys() & {*node.all_input_nodes}):
-            with graph.inserting_before(node):
-                results = _in_pairs(node, parts, table)
-            if is_complex:
-                parts[node] = results
+                    pairs[node] = node
+        elif node.op == "call_function" and (is_complex or pairs.keys() & {*node.all_input_nodes}):
+            if node.target in (_aten.view_as_complex.default, _aten.view_as_real.default):
+                result = pairs.get(node.args[0], node.args[0])
             else:
-                node.replace_all_uses_with(*results)
+                with graph.inserting_before(node):
+                    result = _in_pairs(node, pairs, table)
+            if is_complex:
+                pairs[node] = result
+            else:
+                node.replace_all_uses_with(result)
     graph.eliminate_dead_code()
     exported.graph_module.recompile()
 
 
-def _in_pairs(node: Node, parts: dict[Node, list[Node]], table: dict[Any, Callable]) -> list[Node]:
-    """Return nodes before one that compute what it computes: its parts, if that is complex."""
+def _in_pairs(node: Node, pairs: dict[Node, Node], table: dict[Any, Callable]) -> Node:
+    """Return a node before one that computes what it computes: a pair, if that is complex."""
     given = [x for x in tree_leaves((node.args, node.kwargs)) if isinstance(x, Node)]
-    leaves = [leaf for x in given for leaf in parts.get(x, [x])]
-    # PyTorch would make such a number a constant of a module that is not the program's.
+    leaves = [pairs.get(x, x) for x in given]
     tags = getattr(node.target, "tags", ())
     takes_tensors = torch.Tag.pointwise in tags and str(node.target).endswith(".Tensor")
 
-    def run(*values: torch.Tensor) -> list[torch.Tensor]:
-        """Run the node on its real leaves."""
+    def run(*values: torch.Tensor) -> torch.Tensor:
+        """Run the node on real tensors."""
         left = iter(values)
 
         def value_of(x: Any) -> Any:
+            """Return an argument. PyTorch would make a number where it takes tensors a constant of
+            a module that is not the program's."""
+            if isinstance(x, Node):
+                value = next(left)
+                return ComplexTensor(*value.unbind(-1)) if x in pairs else value
             if isinstance(x, complex):
                 return ComplexTensor(torch.full((), x.real), torch.full((), x.imag))
-            if isinstance(x, int | float) and takes_tensors:
-                return torch.full((), float(x))
-            if not isinstance(x, Node):
-                return x
-            tensors = [next(left) for _ in parts.get(x, [x])]
-            if x not in parts:
-                return tensors[0]
-            return ComplexTensor(*(tensors if len(tensors) > 1 else tensors[0].unbind(-1)))
+            return torch.full((), float(x)) if isinstance(x, int | float) and takes_tensors else x
 
         args, kwargs = tree_map(value_of, (node.args, node.kwargs))
-        if node.target is _aten.view_as_complex.default:
-            result = ComplexTensor(*args[0].unbind(-1))
-        elif node.target is _aten.view_as_real.default:
-            result = torch.stack((args[0].re, args[0].im), -1)
-        else:
-            result = node.target(*args, **kwargs)
+        result = node.target(*args, **kwargs)
         if isinstance(result, ComplexTensor):
-            return [result.re, result.im]
+            return torch.stack((result.re, result.im), -1)
         if result.is_complex():
-            raise NotImplementedError(f"{node.target}: complex numbers")
-        return [result]
+            raise TypeError(f"{node.target}: complex numbers")
+        return result
 
     traced = make_fx(run, table)(*(leaf.meta["val"] for leaf in leaves)).graph
     traced.eliminate_dead_code()

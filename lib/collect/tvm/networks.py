@@ -77,6 +77,7 @@ def named(name: str, batch: int | None, shape: str = "") -> Network:
     """
     if shape and Path(name).suffix != ".onnx":
         raise UserError(f"SHAPE={shape}: is for ONNX files; {name} has its example inputs")
+    declare_operators()
     library, colon, short = name.partition(":")
     if colon and library in LIBRARIES:
         names, build = LIBRARIES[library]
@@ -123,7 +124,6 @@ class _LastHidden(torch.nn.Module):
 
 def _transformer(name: str, batch: int) -> Built:
     """Return a model of :data:`TRANSFORMERS`, and text, images or sound as it reads them."""
-    torchvision_is_there()  # for transformers imports it
     place, changes = TRANSFORMERS[name]
     package, kind = place.split(".")
     module = importlib.import_module(f"transformers.models.{package}.modeling_{package}")
@@ -141,8 +141,8 @@ def _transformer(name: str, batch: int) -> Built:
 
 
 @cache
-def torchvision_is_there() -> bool:
-    """Return whether torchvision is installed, and see to it that it can be imported.
+def declare_operators() -> None:
+    """See to it that torchvision can be imported, where it is installed.
 
     Its compiled operators may be of another build of torch, such as the one for GPUs. Hardly a
     network has any of them, but without two of them neither torchvision nor transformers can be
@@ -155,12 +155,11 @@ def torchvision_is_there() -> bool:
         except OSError:
             for operator in ("nms", "qnms"):
                 torch.library.define(f"torchvision::{operator}", NMS)
-    return bool(found)
 
 
 def _classifiers() -> list[str]:
     """Return the names of torchvision's classifiers."""
-    if not torchvision_is_there():
+    if not importlib.util.find_spec("torchvision"):
         return []
     from torchvision import models
 
@@ -209,7 +208,6 @@ def _built(path: Path, function: str, batch: int | None) -> Built:
     spec = importlib.util.spec_from_file_location("network_of_the_user", path)
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
-    torchvision_is_there()
     sys.modules[spec.name] = module  # dataclasses and torch.compile look there
     try:
         spec.loader.exec_module(module)

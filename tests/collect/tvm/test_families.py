@@ -16,10 +16,10 @@ from torch import nn
 from lib.collect.tvm import onnx_files
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import Network, named, torchvision_is_there
+from lib.collect.tvm.networks import Network, declare_operators, named
 from lib.files.errors import UserError
 
-torchvision_is_there()
+declare_operators()
 import torchvision.models as models  # noqa: E402 (whose operators are declared by now)
 import transformers  # noqa: E402
 from torchvision.models import efficientnet, mobilenetv3, regnet, swin_transformer  # noqa: E402

@@ -7,14 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lib.programs.tensorir.accesses import (
-    COLUMNS,
-    MOST,
-    WIDTH,
-    Access,
-    Statement,
-    columns,
-)
+from lib.programs.tensorir.accesses import COLUMNS, MOST, WIDTH, Access, Statement, columns
 from lib.programs.tensorir.nests import ABSENT
 from lib.programs.tensorir.tree import PARALLEL, SERIAL, VECTORIZED
 
