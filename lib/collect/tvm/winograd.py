@@ -54,7 +54,7 @@ def by_tiles(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         or whole(kernel.ty.shape)[:2] != [KERNEL, KERNEL]
         or (str(how.data_layout), str(how.kernel_layout)) != ("NHWC", "HWIO")
         or inputs % (LANES // 2)
-        or outputs % LANES
+        or outputs % (LANES // 2)
         or tiles < FEWEST_TILES
         or 2 * tiles * POINTS**2 > batch * height * width * KERNEL**2
     ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,8 @@ from tests.collect.tvm.test_importing import trained
 
 
 def program(image: tuple[int, ...], outputs: int, padding: list[int]):
-    kernel = (outputs // 16, POINTS, POINTS, image[-1], 16)
+    wide = math.gcd(outputs, 16)
+    kernel = (outputs // wide, POINTS, POINTS, image[-1], wide)
     given = te.placeholder(image, name="image"), te.placeholder(kernel, name="kernel")
     return alone(te.create_prim_func([*given, winograd.convolution(*given, padding)]))
 
@@ -39,7 +42,7 @@ def program(image: tuple[int, ...], outputs: int, padding: list[int]):
     st.integers(5, 21),
     st.integers(5, 70),
     st.sampled_from([8, 16, 72]),
-    st.sampled_from([16, 32, 48]),
+    st.sampled_from([16, 24, 32, 48]),
     st.lists(st.integers(0, 2), min_size=4, max_size=4),
 )
 def test_every_schedule_computes_the_convolution(batch, height, width, inputs, outputs, padding):
@@ -48,7 +51,7 @@ def test_every_schedule_computes_the_convolution(batch, height, width, inputs, o
     top, left, bottom, right = padding
     expected = functional.conv2d(functional.pad(image, (left, right, top, bottom)), kernel)
     turned = torch.einsum("py,qx,nryx->pqrn", *[torch.from_numpy(winograd.WEIGHTS)] * 2, kernel)
-    turned = turned.unflatten(-1, (-1, 16)).permute(3, 0, 1, 2, 4)
+    turned = turned.unflatten(-1, (-1, math.gcd(outputs, 16))).permute(3, 0, 1, 2, 4)
     arguments = [image.permute(0, 2, 3, 1), turned]
     task = program(arguments[0].shape, outputs, padding)
     found = (*unscheduled(task), *schedules(task))
@@ -81,16 +84,27 @@ def test_lines_of_tiles_fit_a_cache_and_products_registers():
 
 def block(size: int, **how):
     """Return a network with a convolution, what is joined to it, and an image for it."""
-    how = {"kernel_size": 3, "padding": 1, "bias": False} | how
-    layers = nn.Conv2d(16, 32, **how), nn.BatchNorm2d(32)
+    how = {"out_channels": 32, "kernel_size": 3, "padding": 1, "bias": False} | how
+    layers = nn.Conv2d(16, **how), nn.BatchNorm2d(how["out_channels"])
     return nn.Sequential(layers[0], trained(layers[1]), nn.ReLU()), (
         torch.randn(1, 16, size, size),
     )
 
 
-TILED = [(16, {}), (14, {"padding": 2}), (15, {"padding_mode": "reflect"})]
+TILED = [
+    (16, {}),
+    (14, {"padding": 2}),
+    (15, {"padding_mode": "reflect"}),
+    (16, {"out_channels": 24}),
+]
 FEW = [(12, {}), (14, {"padding": 0, "bias": True})]  # nine tiles
-OTHERS = [{"stride": 2}, {"dilation": 2}, {"groups": 2}, {"kernel_size": 5, "padding": 2}]
+OTHERS = [
+    {"out_channels": 20},
+    {"stride": 2},
+    {"dilation": 2},
+    {"groups": 2},
+    {"kernel_size": 5, "padding": 2},
+]
 
 
 @pytest.mark.parametrize("size, how", [*TILED, *FEW, *((16, how) for how in OTHERS)])
