@@ -20,6 +20,7 @@ from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
 from lib.collect.tvm.transposed import of_volumes, transposed
+from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.winograd import by_tiles
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
@@ -111,6 +112,7 @@ def _permute(call: relax.Call) -> relax.Expr:
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
 IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
     "relax.clip": _clip,
+    "relax.nn.conv3d": by_images,
     "relax.sigmoid": _sigmoid,
     "relax.nn.silu": _silu,
     "relax.nn.gelu": _gelu,

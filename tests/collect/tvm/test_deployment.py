@@ -73,6 +73,13 @@ MORE = {
         Does(lambda a, b, x: b(a(x).unsqueeze(1)), nn.Conv2d(4, 6, 3), nn.Conv3d(1, 2, 3)),
         image(),
     ),
+    "convolutions of volumes": lambda: (
+        nn.Sequential(
+            nn.Conv3d(4, 8, (3, 2, 3), stride=(2, 1, 2), padding=(1, 0, 2), dilation=(2, 1, 1)),
+            *(nn.ReLU(), nn.Conv3d(8, 6, 3, padding=1), nn.Conv3d(6, 4, (2, 1, 1), groups=2)),
+        ),
+        (torch.randn(2, 4, 9, 6, 7),),
+    ),
     "a norm of what others read": lambda: (
         Does(lambda c, n, x: c(x) + n(c(x)), nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6))),
         image(),

@@ -114,3 +114,9 @@ def test_convolutions_of_many_tiles_are_computed_by_them(size, how):
     assert len(found) == ((size, how) in TILED)
     for task in found:
         assert tilings(sampler := Sampler(task, 0), 8, 9) == sampler.designs
+
+
+def test_volumes_are_computed_by_tiles():
+    layer = nn.Conv3d(8, 16, 3, padding=1), (torch.randn(1, 8, 2, 16, 16),)
+    tasks = graph_of(imported(Network("one", lambda: layer))).tasks
+    assert len([task for task in tasks if by_hand(task)]) == 1
