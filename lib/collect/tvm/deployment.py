@@ -24,13 +24,14 @@ from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.winograd import by_tiles
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
-# layout, so that it must know every operator that has one: those of volumes stay as they are.
+# layout, so that it must know every operator that has one.
 LAYOUTS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
     "relax.nn.conv2d_transpose": ["NHWC", "HWIO"],
     "relax.nn.conv1d": ["NWC", "WIO"],
     "relax.nn.conv1d_transpose": ["NWC", "WIO"],
-    "relax.nn.conv3d": ["NCDHW", "OIDHW"],
+    "relax.nn.conv3d": ["NDHWC", "DHWIO"],
+    "relax.nn.conv3d_transpose": ["NDHWC", "DHWIO"],
 }
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
 
@@ -112,7 +113,6 @@ def _permute(call: relax.Call) -> relax.Expr:
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
 IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
     "relax.clip": _clip,
-    "relax.nn.conv3d": by_images,
     "relax.sigmoid": _sigmoid,
     "relax.nn.silu": _silu,
     "relax.nn.gelu": _gelu,
@@ -127,6 +127,7 @@ PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "relax.nn.conv1d_transpose": transposed,
     "relax.nn.conv2d": by_tiles,
     "relax.nn.conv2d_transpose": transposed,
+    "relax.nn.conv3d": by_images,
     "relax.nn.conv3d_transpose": of_volumes,  # channels-first
 }
 

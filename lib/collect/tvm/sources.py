@@ -172,7 +172,7 @@ def _transposed_volume(node: torch.fx.Node, importer: Any) -> relax.Var:
     y = importer.block_builder.emit(relax.op.nn.conv3d_transpose(x, weight, **dict(named)))
     if bias is None:
         return y
-    return importer.block_builder.emit(y + relax.op.reshape(bias, [-1, 1, 1, 1]))
+    return importer.block_builder.emit(y + relax.op.reshape(bias, [1, -1, 1, 1, 1]))
 
 
 CONVERTED = {

@@ -56,16 +56,19 @@ def transposed(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def of_volumes(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Return a transposed convolution of volumes, channels first, as products and sums of these; as
-    it is if it has groups or a dilation."""
-    x, weight, how = *call.args, call.attrs
-    batch, outputs, *results = whole(call.ty.shape)
-    if {int(how.groups), *whole(how.dilation)} != {1}:
-        return call
-    x = builder.emit(relax.op.permute_dims(x, [0, 2, 3, 4, 1]))
-    weight = builder.emit(relax.op.permute_dims(weight, [2, 3, 4, 0, 1]))
-    y = _of_products(builder, x, weight, how, [batch, *results, outputs])
-    return relax.op.permute_dims(y, [0, 4, 1, 2, 3])
+    """Return a transposed convolution of volumes, channels last, as products and sums of these; if
+    it has groups or a dilation, as TVM has it, channels first."""
+    (x, weight), how = call.args, call.attrs
+    if {int(how.groups), *whole(how.dilation)} == {1}:
+        return _of_products(builder, x, weight, how, whole(call.ty.shape))
+    x, weight = (
+        relax.op.permute_dims(x, [0, 4, 1, 2, 3]),
+        relax.op.permute_dims(weight, [3, 4, 0, 1, 2]),
+    )
+    names = "strides", "padding", "output_padding", "dilation"
+    given = {name: whole(getattr(how, name)) for name in names}
+    y = relax.op.nn.conv3d_transpose(x, weight, groups=int(how.groups), **given)
+    return relax.op.permute_dims(y, [0, 2, 3, 4, 1])
 
 
 def _of_products(
