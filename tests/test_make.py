@@ -97,11 +97,11 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
 def test_a_calibration_has_the_cache_and_its_own_flags(tmp_path):
     write_root(tmp_path / "data", tasks=3, programs=2)
     places = {"OUTPUTS": tmp_path / "out", "DATA": tmp_path / "data"}
-    done = run_make("-n", "calibrate", venv="none", ARGS="--networks 1", **places)
+    done = run_make("-n", "calibrate", venv="none", ARGS="--tasks 1", **places)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.index("01_preprocess.py "), done.stdout.index("lib.programs.calib")
     assert first < second and "--collection programs-cpu" in done.stdout[first:second]
-    assert "--networks 1" in done.stdout[second:] and "--networks" not in done.stdout[:second]
+    assert "--tasks 1" in done.stdout[second:] and "--tasks" not in done.stdout[:second]
 
 
 def test_paths_of_any_letters_work_from_start_to_end(repository):

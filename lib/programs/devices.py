@@ -26,7 +26,7 @@ from lib.scoring.trained import Ensemble
 
 KEPT = "calibration"  # folder of the results, with one for each processor
 FILE = "calibration.json"
-CALIBRATED = {"factor": float, "like": str, "programs": int, "tuned": str}  # what a device has then
+CALIBRATED = {"like": str, "programs": int, "tuned": str}  # what a device has then
 RECORD = {"weights": str, "devices": [{**DEVICE, **CALIBRATED}]}
 
 
@@ -51,9 +51,9 @@ def known_devices(
     """Return the devices that a predictor has learned from, and calibrated ones, in place of one of
     the same name.
 
-    A calibrated one has what :data:`CALIBRATED` names: what predictions are multiplied by there;
-    the learned device whose errors of whole networks are taken for its own; and how many
-    programs it was calibrated by; and of which tuned networks, if of any, predictions are.
+    A calibrated one has what :data:`CALIBRATED` names: the learned device whose errors of whole
+    networks are taken for its own; how many programs it was calibrated by; and of which tuned
+    networks, if of any, predictions are.
 
     Args:
         learned: what the predictor has learned from.
@@ -82,9 +82,8 @@ def tuned_weights(results: Path, device: Mapping[str, Any]) -> Path:
 
 def tell(device: dict[str, Any]) -> None:
     """Say in one line that a device was calibrated, if it was."""
-    if "factor" in device:
-        how = "networks tuned" if device["tuned"] else f"times {device['factor']:.3g}"
-        by = f"{device['programs']:,} programs measured there: {how}"
+    if "tuned" in device:
+        by = f"{device['programs']:,} programs measured there"
         print(f"{device['name']}: calibrated by {by}", file=sys.stderr)
 
 
@@ -92,7 +91,7 @@ def predicted_seconds(
     ensemble: Ensemble, programs: Programs, device: Mapping[str, Any]
 ) -> np.ndarray:
     """Return (n,) seconds of programs, to be added up or compared: exp of the mean of the networks'
-    logarithms, as ``in_sums`` of ``predictions.csv`` has it, and calibrated.
+    logarithms, as ``in_sums`` of ``predictions.csv`` has it.
 
     Args:
         ensemble: the folds.
@@ -103,7 +102,7 @@ def predicted_seconds(
     logs = [
         predict(network, programs, features, size)[:, 0] for network in ensemble.networks.values()
     ]
-    return np.exp(np.mean(logs, axis=0)) * device.get("factor", 1.0)
+    return np.exp(np.mean(logs, axis=0))
 
 
 def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> Ensemble:

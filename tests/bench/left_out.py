@@ -5,17 +5,15 @@
 Each processor of the dataset is left out in turn: `cdmpp-plus` learns from what the others have
 measured, with the tasks of the test and of a fold held out, and predicts the test networks on the
 one that was left out: for sets of instructions, and *as deployed*, which are other programs, where
-it has measured such. Of a processor on which only search tasks were measured, half of those are the
-test, and the others do not learn from any; for another they are learned from where others measured
-them. As `make calibrate` does it, predictions are then multiplied by what fits a number of programs
-of other tasks, drawn at random, on each of its devices, means over draws; or the networks are tuned
-on the last number of them, one draw. What a network knows of the processor are the sizes of its
-caches and how fast its fastest programs are, of all that it measured.
+it has measured them. What a network knows of the processor are the sizes of its caches and how fast
+its fastest programs are, of all that it measured. *Tuned* is as `make calibrate` does it: on each
+of its devices, by programs of large tasks of other networks.
 
-*Best of 8* is the fastest of the eight that are predicted to be fastest, of each search task's
-schedules, over the fastest of all; the geometric mean. What was measured is kept in
-``left_out.json`` beside this file; what is there is not run again. A fold of a processor takes
-minutes.
+*Networks* are the networks of the test: what the fastest programs of their tasks are predicted to
+take, in all their calls, over what the fastest took; the mean size of the error. *Best of 8* is the
+fastest of the eight that are predicted to be fastest, of each search task's schedules, over the
+fastest of all; the geometric mean. What was measured is kept in ``left_out.json`` beside this
+file; what is there is not run again. A fold of a processor takes minutes.
 """
 
 from __future__ import annotations
@@ -34,7 +32,9 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
-from lib.programs.calibrate.tuning import best_factor, tuned
+from lib.programs.calibrate.__main__ import PROGRAMS, TASKS
+from lib.programs.calibrate.sampling import fastest_of_tasks, tasks_to_measure
+from lib.programs.calibrate.tuning import nearly_fastest, tuned
 from lib.programs.folds import all_pairs, held_out_by
 from lib.programs.inputs import (
     Programs,
@@ -43,7 +43,7 @@ from lib.programs.inputs import (
     load_programs,
     predict,
 )
-from lib.programs.losses import STEEPEST
+from lib.programs.latency.error import calls_of
 from lib.programs.metrics import LEAST_PROGRAMS, mape, median_error
 from lib.programs.preprocess import metadata_of, tasks_of
 from lib.programs.settings import ProgramPlusSettings
@@ -54,7 +54,7 @@ from lib.ranking.metrics import kendall_tau
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from tests.training_loop import Training
 
-COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
+PICKED = 8
 KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone
 FEWEST_SCHEDULES = 128  # of a task that is searched
 
@@ -62,18 +62,22 @@ FEWEST_SCHEDULES = 128  # of a task that is searched
 class LeftOut:
     """One processor, and what there is to learn from and to predict without it."""
 
-    def __init__(self, cache: Cache, processor: str):
+    def __init__(self, cache: Cache, root: Path, processor: str):
         self.cache, self.devices = cache, devices_of(cache)
+        tests = read_json(root / "dataset.json")["test_networks"]
+        self.calls = {name: row for name, row in calls_of(root).items() if name in tests}
         self.out = [k for k, one in enumerate(self.devices) if one["processor"] == processor]
         single = [k for k in self.out if self.devices[k]["threads"] == 1]
         parts = {
             kind: [k for k in single if is_general(self.devices[k]) == general]
             for kind, general in KINDS.items()
         }
-        self.kinds = {kind: places for kind, places in parts.items() if places}
+        self.kinds = {
+            kind: places
+            for kind, places in parts.items()
+            if places and len(self._measured("test", places))
+        }
         self.features = device_features(self.devices)
-        tests = [len(self._measured("test", places)) for places in self.kinds.values()]
-        self.searched_only = not any(tests)
 
     def _measured(self, split: str, places: list[int]) -> Programs:
         """The programs of a split that were measured there, on all of some devices."""
@@ -86,8 +90,8 @@ class LeftOut:
         cache = self.cache
         called = {name: networks_of(cache.rows[name]) for name in cache.names("train")}
         held = held_out_by(called, fold, settings)
-        more = [] if self.searched_only else cache.names("search")
-        sides = ([name for name in called if name not in held] + more, sorted(held))
+        learned = [name for name in called if name not in held] + cache.names("search")
+        sides = learned, sorted(held)
         known = [k for k in range(len(self.devices)) if k not in self.out]
         parts = []
         for names in sides:
@@ -111,21 +115,11 @@ class LeftOut:
         """Numbers on some of its devices, before and after, and the best of eight."""
         search = self._measured("search", places)
         test, pool = (self._measured(split, places) for split in ("test", "train"))
-        if self.searched_only:
-            half = search.task % 2 == 0
-            test, pool = search.some(half), search.some(~half)
-        logs, own = (self.predicted(networks, part, places) for part in (test, pool))
-        found = {"before": scored(logs, test)}
-        for count in COUNTS:
-            runs = []
-            for draw in range(DRAWS):
-                some = np.random.default_rng(draw).permutation(len(pool))[:count]
-                gaps = own[some] - np.log(pool.seconds[some])
-                runs.append(scored(logs + [best_factor(gap, STEEPEST) for gap in gaps.T], test))
-            found[str(count)] = np.mean(runs, axis=0).tolist()
-        chosen = np.zeros(len(pool), bool)
-        chosen[np.random.default_rng(0).permutation(len(pool))[:count]] = True
-        found["tuned"] = scored(self.tuned(networks, pool.some(chosen), test, places), test)
+        logs = self.predicted(networks, test, places)
+        large = np.isin(pool.tasks, tasks_to_measure(pool, TASKS))
+        after = self.tuned(networks, pool.some(large[pool.task]), test, places)
+        found = {"before": scored(logs, test), "tuned": scored(after, test)}
+        found["networks"] = [self.networks(one, test) for one in (logs, after)]
         if np.any(np.diff(search.first) >= FEWEST_SCHEDULES):
             found["picked"] = [best_of(self.predicted(networks, search, places), search)]
         return found
@@ -133,24 +127,37 @@ class LeftOut:
     def tuned(
         self, networks: list[nn.Module], known: Programs, test: Programs, places: list[int]
     ) -> np.ndarray:
-        """(n, devices) logarithms of a test, by networks that are tuned on some programs."""
+        """(n, devices) logarithms of a test, by networks that are tuned on a few programs of each
+        task."""
+        few = known.some(np.arange(len(known)) - known.first[known.task] < PROGRAMS)
         columns = []
         for column, place in enumerate(places):
-            one = replace(known, seconds=known.seconds[:, [column]])
+            one = nearly_fastest(replace(few, seconds=few.seconds[:, [column]]))
             made = [tuned(network, one, self.devices[place]) for network in networks]
             columns.append(self.predicted(made, test, [place]))
         return np.concatenate(columns, axis=1)
 
+    def networks(self, logs: np.ndarray, test: Programs) -> float:
+        """The mean size of the error of networks, of whose tasks what was measured counts."""
+        errors = []
+        for said, took in zip(np.exp(logs).T, test.seconds.T, strict=True):
+            fastest = [fastest_of_tasks(test, seconds) for seconds in (said, took)]
+            for calls in self.calls.values():
+                counts = np.array([calls.get(name, 0) for name in test.tasks])
+                errors += [fastest[0] @ counts / (fastest[1] @ counts) - 1] * bool(counts.any())
+        return float(np.abs(errors).mean())
 
-def scored(logs: np.ndarray, test: Programs) -> list[float]:
-    """MAPE, median error, and tau within tasks, of a test's predictions."""
+
+def scored(logs: np.ndarray, test: Programs) -> list[float | None]:
+    """MAPE, median error, and tau within tasks of enough programs, of a test's predictions."""
     said, taus = np.exp(logs), []
     for device in range(logs.shape[1]):
         for start, stop in pairwise(test.first):
             if stop - start >= LEAST_PROGRAMS:
                 one = said[start:stop, device], test.seconds[start:stop, device]
                 taus.append(kendall_tau(*one))
-    return [mape(said, test.seconds), median_error(said, test.seconds), float(np.mean(taus))]
+    tau = float(np.mean(taus)) if taus else None
+    return [mape(said, test.seconds), median_error(said, test.seconds), tau]
 
 
 def best_of(logs: np.ndarray, programs: Programs) -> float:
@@ -177,22 +184,18 @@ def cache_of(root: Path, folder: Path) -> Cache:
 
 
 def text(found: dict[str, dict[str, list[float]]]) -> str:
-    """A row a processor: MAPE, median and tau before and after, and the best of eight."""
+    """A row a processor: MAPE, median and tau before and after, networks, the best of eight."""
     rows = []
     for name, numbers in found.items():
-        parts = [numbers[key] for key in ("before", *map(str, COUNTS), "tuned")]
+        parts = [numbers[key] for key in ("before", "tuned")]
         cells = [
-            f"{100 * mape:.1f} / {100 * middle:.1f} %, {tau:.3f}" for mape, middle, tau in parts
+            f"{100 * mape:.1f} / {100 * middle:.1f} %, " + (f"{tau:.3f}" if tau else "-")
+            for mape, middle, tau in parts
         ]
+        both = [f"{100 * error:.1f} %" for error in numbers["networks"]]
         picked = f"{numbers['picked'][0]:.3f}" if "picked" in numbers else "-"
-        rows.append([name, *cells, picked])
-    heads = [
-        "MAPE / median, tau",
-        "before",
-        *(f"{n} programs" for n in COUNTS),
-        "tuned",
-        "best of 8",
-    ]
+        rows.append([name, *cells, *both, picked])
+    heads = ["MAPE / median, tau", "before", "tuned", "networks", "tuned", "best of 8"]
     return table(rows, heads)
 
 
@@ -214,7 +217,7 @@ def main() -> None:
             cache = cache_of(args.data, Path(name))
             for processor in sorted({one["processor"] for one in devices_of(cache)}):
                 if not any(name.startswith(processor) for name in found):
-                    one = LeftOut(cache, processor)
+                    one = LeftOut(cache, args.data, processor)
                     networks = [one.trained(k, settings) for k in range(args.folds)]
                     for kind, places in one.kinds.items():
                         found[processor + kind] = one.results(networks, places)

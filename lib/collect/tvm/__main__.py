@@ -19,7 +19,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
-from lib.files.processor import INSTRUCTIONS, check_has, cores_of
+from lib.files.processor import INSTRUCTIONS, LARGE_PAGES, check_has, cores_of
 from lib.files.progress import Lines
 from lib.programs.messages import NATIVE, last_words
 
@@ -30,8 +30,8 @@ def arguments() -> argparse.Namespace:
     """Return what the command line says."""
     parser = Parser(prog="python -m lib.collect.tvm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
-    networks = "comma-separated names or patterns of bundled networks, or names of your own"
-    parser.add_argument("--networks", default="*", help=networks)
+    networks = "names or patterns of bundled networks, hashes of their tasks, or names of your own"
+    parser.add_argument("--networks", default="*", help=f"comma-separated {networks}")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
@@ -113,7 +113,7 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
         done = subprocess.run(
             ["taskset", "-c", str(args.core), *command],
             input="".join(f"{phase} {turn} {task}\n" for phase, turn, task in todo),
-            env={**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            env={**LARGE_PAGES, **os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             preexec_fn=end_with_parent,

@@ -56,10 +56,17 @@ def task_path(work: Path, task: str) -> Path:
 def write_bundled(work: Path, patterns: Sequence[str]) -> list[str]:
     """Write the bundled networks that match any of some shell patterns, and their tasks.
 
+    A pattern that is a task's hash is a network of that task alone.
+
     Returns:
         Their names.
     """
     networks, tasks = bundled()
+    networks |= {
+        task: {"network": task, "tasks": [{"task": task, "calls": 1}]}
+        for task in patterns
+        if task in tasks
+    }
     names = [name for name in networks if any(fnmatch(name, pattern) for pattern in patterns)]
     for name in names:
         write_json(network_path(work, name), networks[name])

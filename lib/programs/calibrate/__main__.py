@@ -4,18 +4,17 @@ Reads   <outputs>/<collection>[@<model>]/fold_<k>/, else data/weights/<collectio
         collection's cache
 Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
             calibration.json    make latency and make search use it from then on
-            <device>.safetensors    networks, if they were tuned
+            <device>.safetensors    networks, if tuned
             measured/, data/, cache/    the programs that were measured
 
-    python -m lib.programs.calibrate --collection programs-cpu --networks 12
+    python -m lib.programs.calibrate --collection programs-cpu --tasks 64
     python -m lib.programs.calibrate --collection programs-cpu --method cmd
 
-Programs of tasks that are unlike one another are compiled for this processor and timed, as
+Programs of large tasks that are unlike one another are compiled for this processor and timed, as
 `make collect KIND=programs` does it. The predictor is then given the processor's caches and how
-fast those programs are, and its predictions are multiplied by the factor that makes their relative
-error least; or its networks are trained further, if that does better on tasks that they were not
-trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3). Kill it at any
-time: the same command goes on.
+fast those programs are, and its networks are trained further, if that does better on tasks that
+they were not trained on. ``--method cmd`` trains them as the paper does (CDMPP, section 5.3), and
+always. Kill it at any time: the same command goes on.
 """
 
 from __future__ import annotations
@@ -43,8 +42,15 @@ from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.calibrate.sampling import networks_to_measure
-from lib.programs.calibrate.tuning import Source, Tune, fit, tuned, tuned_by_cmd
+from lib.programs.calibrate.sampling import tasks_to_measure
+from lib.programs.calibrate.tuning import (
+    Source,
+    Tune,
+    errors_of_tuning,
+    nearly_fastest,
+    tuned,
+    tuned_by_cmd,
+)
 from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, sides_of_fold
 from lib.programs.inputs import (
@@ -61,10 +67,11 @@ from lib.programs.latency.predictor import (
     run_part,
 )
 from lib.programs.messages import NATIVE
+from lib.programs.task import networks_of
 from lib.programs.tensorir.records import CACHES
 from lib.scoring.trained import Ensemble
 
-PROGRAMS = 4  # of each task
+TASKS, PROGRAMS = 64, 4  # that are measured, and of each of them
 CMD = "cmd"
 SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -72,7 +79,7 @@ SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 def main(arguments: list[str] | None = None) -> None:
     """Measure the missing programs, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_flags(args, "calibrate", networks=1)
+    check_flags(args, "calibrate", tasks=1)
     torch.set_num_threads(1)
     _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, known, folder = predictor_in(args.outputs, settings)
@@ -97,15 +104,17 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     Raises:
         UserError: with the message of the collector, if it fails.
     """
-    networks = networks_to_measure(cache, args.networks)
-    count = f"{PROGRAMS} programs of each task of {len(networks)} networks"
+    names = [name for name in cache.names("train", "valid") if networks_of(cache.rows[name])]
+    tasks = tasks_to_measure(load_programs(cache, all_pairs(cache, names)), args.tasks)
+    count = f"{PROGRAMS} programs of each of {len(tasks)} tasks"
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
-    flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
+    hashes = ",".join(name.rpartition(".")[2] for name in tasks)
+    flags = {"output": work, "networks": hashes, "programs": PROGRAMS}
     flags |= {"rounds": 1, "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
     run_part([str(args.tvm), "-m", "lib.collect.tvm", "--once", *words])
-    if data.exists():  # of other networks, perhaps; it is made of the measurements
+    if data.exists():  # of other tasks, perhaps; it is made of the measurements
         shutil.rmtree(data)
     run_part([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
     files = [RawFile(data / "dataset.json", "train")]
@@ -123,7 +132,7 @@ def calibrated(  # longer: its arguments
     results: Path,
     weights: str,
 ) -> dict[str, Any]:
-    """Return one of this processor's devices: what is known of it, its factor, and the errors.
+    """Return one of this processor's devices: what is known of it, and the errors.
 
     Networks that were tuned are written to the calibration's folder.
 
@@ -145,10 +154,12 @@ def calibrated(  # longer: its arguments
     programs = load_programs(measured, every)
     programs = replace(programs, seconds=programs.seconds[:, [number]])
     programs = programs.some(np.isfinite(programs.seconds[:, 0]))
+    if method != CMD:
+        programs = nearly_fastest(programs)
     tune = way(method, ensemble, cache, metadata)
-    fitted = fit(ensemble, programs, metadata, tune, method == CMD)
+    before, after = errors_of_tuning(ensemble, programs, metadata, tune)
     tuned_by = ""
-    if fitted.pop("tunes"):
+    if method == CMD or after < before:
         tuned_by = fingerprint_value([weights, measured.fingerprint, metadata, method])
         tensors = {
             f"{fold}.{name}": tensor
@@ -156,8 +167,9 @@ def calibrated(  # longer: its arguments
             for name, tensor in tune(fold, network, programs).state_dict().items()
         }
         tensor_file.save(tuned_weights(results, device), tensors, {"tuned": tuned_by})
+    errors = {"before": round(before, 4), "after": round(after if tuned_by else before, 4)}
     found = {"like": like["name"], "programs": len(programs), "tuned": tuned_by}
-    return {**metadata, **found, **fitted}
+    return {**metadata, **found, **errors}
 
 
 def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]) -> Tune:
@@ -195,17 +207,17 @@ def as_text(devices: list[dict[str, Any]]) -> str:
             device["name"],
             f"{device['programs']:,}",
             *(f"{device[side]:.1%}" for side in ("before", "after")),
-            "tuned" if device["tuned"] else f"{device['factor']:.3f}",
+            "tuned" if device["tuned"] else "as they are",
         ]
         for device in devices
     ]
-    return table(rows, ["device", "programs", "MAPE before", "after", "times"])
+    return table(rows, ["device", "programs", "MAPE before", "after", "networks"])
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
-    line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
+    line.add_argument("--tasks", type=int, default=TASKS, help="that are measured, at most")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     line.add_argument("--method", default="", choices=("", CMD), help="cmd: the paper's")
     predictor_flags(line)

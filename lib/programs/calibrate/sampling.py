@@ -1,52 +1,40 @@
-"""Choice of the tasks that are measured on a processor: those that are unlike one another."""
+"""Choice of the tasks that are measured on a processor: large ones that are unlike one another."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from lib.cache.reader import Cache
-from lib.programs.folds import all_pairs
-from lib.programs.inputs import load_programs
+from lib.programs.inputs import Programs
 from lib.programs.pooled import pooled_rows
-from lib.programs.task import networks_of
 
-TASKS = 64  # unlike one another, that the networks are to have
 COMPARED = 8  # programs of each task, of which the clusters are
 
 
-def networks_to_measure(cache: Cache, count: int) -> list[str]:
-    """Return names of networks whose programs say most of a processor, sorted.
+def tasks_to_measure(programs: Programs, count: int) -> list[str]:
+    """Return names of tasks whose programs say most of networks on a processor, sorted.
 
     Many unlike tasks say more than many schedules of few: a predictor is off by much the same on
-    all schedules of a task. So tasks that are unlike one another are picked, then the networks that
-    call most of them. Networks of the test are left out.
+    all schedules of a task. And a network takes as long as its large tasks take. So tasks that are
+    unlike one another are picked from the slowest, of which twice as many are looked at.
 
     Args:
-        cache: of the programs that the predictor has learned from.
-        count: of networks, at most; TVM takes seconds to read one.
+        programs: that the predictor has learned from, with seconds on any devices.
+        count: of tasks, at most.
     """
-    names = [name for name in cache.names("train", "valid") if networks_of(cache.rows[name])]
-    every = load_programs(cache, all_pairs(cache, names))
-    programs = every.some(np.arange(len(every)) - every.first[every.task] < COMPARED)
-    most = min(TASKS, len(programs.tasks))
-    picked = kmeans_tasks(pooled_rows(programs), programs.first, most, seed=0)
-    tasks = [programs.tasks[k] for k in picked]
-    return covering({name: networks_of(cache.rows[name]) for name in tasks}, count)
+    fastest = fastest_of_tasks(programs, np.nanmin(programs.seconds, axis=1))
+    slowest = np.argsort(-fastest, kind="stable")[: 2 * count]
+    places = np.arange(len(programs)) - programs.first[programs.task]
+    few = programs.some(np.isin(programs.task, slowest) & (places < COMPARED))
+    most = min(count, len(few.tasks))
+    picked = kmeans_tasks(pooled_rows(few), few.first, most, seed=0)
+    return sorted(few.tasks[k] for k in picked)
 
 
-def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
-    """Return at most so many networks, sorted, each picked as it calls most new tasks."""
-    left = {task: {*networks} for task, networks in called.items()}
-    picked: list[str] = []
-    while left and len(picked) < most:
-        names = sorted(set().union(*left.values()))
-        best = max(names, key=lambda name: sum(name in networks for networks in left.values()))
-        picked.append(best)
-        left = {task: networks for task, networks in left.items() if best not in networks}
-    return sorted(picked)
+def fastest_of_tasks(programs: Programs, seconds: np.ndarray) -> np.ndarray:
+    """Return (tasks,) of the least of (n,) seconds of each task's programs."""
+    return np.minimum.reduceat(seconds, programs.first[:-1])
 
 
 def kmeans_tasks(  # longer: one algorithm of the paper

@@ -1,10 +1,11 @@
-"""A predictor corrected for a device: by a factor on its predictions, or networks trained further.
+"""A predictor whose networks are trained further for a device.
 
 By default, only the layers that read the device are trained, and only by programs that were
-measured on it: a thousand programs show what is different on a device, and would spoil what many
-more have shown of programs. ``cmd`` is the way of CDMPP (section 5.3): all of a network is trained,
-by the new programs and those that it has learned from, and the Central Moment Discrepancy keeps
-latent representations on the devices that it knows and on the new one alike (equation 7).
+measured on it and are nearly as fast as any of their task: a few hundred show what is different on
+a device, and would spoil what many more have shown of programs; and networks run fast programs.
+``cmd`` is the way of CDMPP (section 5.3): all of a network is trained, by the new programs and
+those that it has learned from, and the Central Moment Discrepancy keeps latent representations on
+the devices that it knows and on the new one alike (equation 7).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from lib.models.common.chunks import device_of
+from lib.programs.calibrate.sampling import fastest_of_tasks
 from lib.programs.devices import predicted_seconds
 from lib.programs.inputs import Programs, batches_of, device_features
 from lib.programs.losses import LATENCY_LOSSES, STEEPEST, relative_of_logarithms
 from lib.programs.settings import ProgramCollection
 from lib.scoring.trained import Ensemble
 
-SHIFTS = np.linspace(-1, 1, 401)  # of logarithms, that are tried around their middle
+NEAR = 1.5  # times what the fastest program of a task takes
 PARTS = 5  # of the tasks, each predicted by a predictor that was fitted to the others
 STEPS = 20  # of a pass
 RISING = 0.1  # share of the steps until the largest learning rate is reached
@@ -36,63 +38,44 @@ CMD_PASSES, CMD_RATE, ALPHA = 5, 1e-4, 1.0  # of the paper's way; what its discr
 Tune = Callable[[int, nn.Module, Programs], nn.Module]  # of fold, network, programs to learn from
 
 
-def fit(
-    ensemble: Ensemble,
-    programs: Programs,
-    device: Mapping[str, Any],
-    tune: Tune,
-    always: bool = False,
-) -> dict[str, Any]:
-    """Return the factor, errors before and after, and whether networks are to be tuned.
+def errors_of_tuning(
+    ensemble: Ensemble, programs: Programs, device: Mapping[str, Any], tune: Tune
+) -> tuple[float, float]:
+    """Return the relative errors before and after networks are tuned; after it, each part of the
+    tasks is predicted by the first network alone, tuned by the other parts.
 
-    They are if that does better than the factor; of tuning, the error is that of the first network
-    alone. As in training, where a prediction is :data:`STEEPEST` too large, it pulls no further:
-    else a few programs that are predicted far too slow would draw all others down.
-
-    Errors after are of programs whose tasks nothing was fitted to.
+    As in training, where a prediction is :data:`STEEPEST` too large, it counts no further: else a
+    few programs that are predicted far too slow would count more than all others.
 
     Args:
         ensemble: the predictor.
         programs: with (n, 1) seconds on the device.
         device: as the data have devices.
         tune: how a network is trained further.
-        always: tune without a comparison.
     """
     truth = np.log(programs.seconds[:, 0])
-    gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
+    before = np.log(predicted_seconds(ensemble, programs, device)) - truth
     (fold, network), *_ = ensemble.networks.items()
-    times, tunes = gap.copy(), gap.copy()
+    after = before.copy()
     for held in parts_of(programs.task):
         if held.all():  # one task alone: nothing else says anything of it
             continue
-        times[held] += best_factor(gap[~held], STEEPEST)
         trained = {fold: tune(fold, network, programs.some(~held))}
         part = predicted_seconds(replace(ensemble, networks=trained), programs.some(held), device)
-        tunes[held] = np.log(part) - truth[held]
-    better = always or error_of(tunes, STEEPEST) < error_of(times, STEEPEST)
-    return {
-        "factor": 1.0 if better else float(f"{np.exp(best_factor(gap, STEEPEST)):.4g}"),
-        "before": round(error_of(gap), 4),
-        "after": round(error_of(tunes if better else times), 4),
-        "tunes": better,
-    }
+        after[held] = np.log(part) - truth[held]
+    return error_of(before), error_of(after)
 
 
-def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
-    """Return the number that, added to logarithms that are off by (n,) ``gap``, makes the relative
-    error least, however far they are off; ``most`` as in :func:`error_of`.
-    """
-    middle = float(np.median(gap))
-    costs = [error_of(gap - middle + shift, most) for shift in SHIFTS]
-    return float(SHIFTS[int(np.argmin(costs))]) - middle
+def nearly_fastest(programs: Programs) -> Programs:
+    """Return those of programs with (n, 1) seconds that are nearly as fast as any of their task."""
+    seconds = programs.seconds[:, 0]
+    return programs.some(seconds <= NEAR * fastest_of_tasks(programs, seconds)[programs.task])
 
 
-def error_of(gap: np.ndarray, most: float = np.inf) -> float:
-    """Return the mean relative error of logarithms that are off by ``gap``.
-
-    A prediction that is too large by more than ``most`` counts as if it were by that.
-    """
-    return float(np.abs(np.expm1(np.minimum(gap, most))).mean())
+def error_of(gap: np.ndarray) -> float:
+    """Return the mean relative error of logarithms that are off by ``gap``, at most
+    :data:`STEEPEST` counting."""
+    return float(np.abs(np.expm1(np.minimum(gap, STEEPEST))).mean())
 
 
 def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:

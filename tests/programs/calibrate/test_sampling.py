@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.programs.calibrate.sampling import covering, kmeans_tasks, standardized
+from lib.programs.calibrate.sampling import kmeans_tasks, standardized
 
 
 @st.composite
@@ -47,9 +47,3 @@ def test_columns_have_unit_variance_or_are_left_out(case):
     assert found.shape == (len(case[0]), max(1, varying))
     np.testing.assert_allclose(found.std(0), 1 if varying else 0, rtol=1e-4)
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-5)
-
-
-def test_few_networks_cover_many_tasks():
-    called = {"t1": ("a", "b"), "t2": ("b", "c"), "t3": ("d",), "t4": ("a",), "t5": ("a", "e")}
-    assert covering(called, 9) == ["a", "b", "d"]
-    assert covering(called, 1) == ["a"]
