@@ -68,6 +68,9 @@ def test_bundled_networks_are_written_with_their_tasks(tmp_path):
     tasks = plan.tasks_of(tmp_path)
     assert {*calls} == {*tasks} and all("module" not in metadata for metadata in tasks.values())
     assert plan.eligible_tasks(tmp_path, ["mlp.w256_l3.b1"])
+    task, *_ = tasks
+    assert plan.write_bundled(tmp_path / "one", [task, "no_such"]) == [task]
+    assert plan.networks_of(tmp_path / "one") == {task: {task: 1}}
 
 
 def test_a_processor_measures_the_instruction_sets_that_it_has(tmp_path, monkeypatch):
