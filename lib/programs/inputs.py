@@ -88,6 +88,10 @@ class Programs:
             first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
         )
 
+    def first_of_tasks(self, count: int) -> Programs:
+        """Return the first so many programs of each task."""
+        return self.some(np.arange(len(self)) - self.first[self.task] < count)
+
     def batch(self, numbers: np.ndarray, devices: Tensor) -> ProgramBatch:
         """Return a batch of programs of equally many leaves, by (b,) numbers of them."""
         leaves = int(self.starts[numbers[0] + 1] - self.starts[numbers[0]])

@@ -129,7 +129,7 @@ class LeftOut:
     ) -> np.ndarray:
         """(n, devices) logarithms of a test, by networks that are tuned on a few programs of each
         task."""
-        few = known.some(np.arange(len(known)) - known.first[known.task] < PROGRAMS)
+        few = known.first_of_tasks(PROGRAMS)
         columns = []
         for column, place in enumerate(places):
             one = nearly_fastest(replace(few, seconds=few.seconds[:, [column]]))

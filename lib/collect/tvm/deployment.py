@@ -128,7 +128,7 @@ PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "relax.nn.conv2d": by_tiles,
     "relax.nn.conv2d_transpose": transposed,
     "relax.nn.conv3d": by_images,
-    "relax.nn.conv3d_transpose": of_volumes,  # channels-first
+    "relax.nn.conv3d_transpose": of_volumes,
 }
 
 

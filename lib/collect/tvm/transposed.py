@@ -61,10 +61,8 @@ def of_volumes(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     (x, weight), how = call.args, call.attrs
     if {int(how.groups), *whole(how.dilation)} == {1}:
         return _of_products(builder, x, weight, how, whole(call.ty.shape))
-    x, weight = (
-        relax.op.permute_dims(x, [0, 4, 1, 2, 3]),
-        relax.op.permute_dims(weight, [3, 4, 0, 1, 2]),
-    )
+    x = relax.op.permute_dims(x, [0, 4, 1, 2, 3])
+    weight = relax.op.permute_dims(weight, [3, 4, 0, 1, 2])
     names = "strides", "padding", "output_padding", "dilation"
     given = {name: whole(getattr(how, name)) for name in names}
     y = relax.op.nn.conv3d_transpose(x, weight, groups=int(how.groups), **given)

@@ -25,8 +25,7 @@ def tasks_to_measure(programs: Programs, count: int) -> list[str]:
     """
     fastest = fastest_of_tasks(programs, np.nanmin(programs.seconds, axis=1))
     slowest = np.argsort(-fastest, kind="stable")[: 2 * count]
-    places = np.arange(len(programs)) - programs.first[programs.task]
-    few = programs.some(np.isin(programs.task, slowest) & (places < COMPARED))
+    few = programs.some(np.isin(programs.task, slowest)).first_of_tasks(COMPARED)
     most = min(count, len(few.tasks))
     picked = kmeans_tasks(pooled_rows(few), few.first, most, seed=0)
     return sorted(few.tasks[k] for k in picked)
