@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tvm
-from tvm import relax
+from tvm import relax, topi
 from tvm.ir import IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
+from lib.collect.tvm.rows import in_tiles, whole_tiles
 from lib.collect.tvm.transposed import of_volumes, transposed
 from lib.collect.tvm.volumes import by_images
-from lib.collect.tvm.winograd import by_tiles
+from lib.collect.tvm.wide import OF_EACH, WholeVectors
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
 # layout, so that it must know every operator that has one.
@@ -33,6 +34,9 @@ LAYOUTS = {
     "relax.nn.conv3d": ["NDHWC", "DHWIO"],
     "relax.nn.conv3d_transpose": ["NDHWC", "DHWIO"],
 }
+RESIZED = "relax.image.resize2d"
+PASSED = {"relax.permute_dims", "relax.strided_slice", *OF_EACH}  # between it and a change of axes
+ALONE = 8  # a pattern, by which TVM knows that a program is joined with no other
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
 
 
@@ -110,6 +114,20 @@ def _permute(call: relax.Call) -> relax.Expr:
     return relax.op.permute_dims(call.args[0], axes) if axes else call
 
 
+def _of_resized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return a change of axes; after an image is resized, channels last, as a program of its own:
+    within one, each number would be resized for itself, and not all channels of a pixel at once."""
+    result = _permute(call)
+    value: relax.Expr | None = result
+    while isinstance(value, relax.Call) and value.op.name in PASSED:
+        read = (x for x in value.args if isinstance(x, relax.Var))
+        value = next((made for x in read if (made := builder.lookup_binding(x)) is not None), None)
+    if getattr(getattr(value, "op", None), "name", "") != RESIZED:
+        return result
+    (x,), axes = result.args, [int(axis) for axis in result.attrs.axes]
+    return builder.call_te(topi.transpose, x, axes, primfunc_attrs={"op_pattern": ALONE})
+
+
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
 IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
     "relax.clip": _clip,
@@ -124,11 +142,14 @@ IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
 }
 # Convolutions, channels last, as programs of their own.
 PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+    "relax.matmul": whole_tiles,
+    "relax.nn.conv1d": whole_tiles,
     "relax.nn.conv1d_transpose": transposed,
-    "relax.nn.conv2d": by_tiles,
+    "relax.nn.conv2d": in_tiles,
     "relax.nn.conv2d_transpose": transposed,
     "relax.nn.conv3d": by_images,
     "relax.nn.conv3d_transpose": of_volumes,
+    "relax.permute_dims": _of_resized,
 }
 
 
@@ -173,6 +194,7 @@ def operator_passes() -> list[tvm.transform.Pass]:
         OperatorsInParts(),
         change.CanonicalizeBindings(),
         change.ConvertLayout(LAYOUTS),
+        WholeVectors(),
         OperatorsInParts(channels_are_last=True),
         change.Normalize(),
         change.CanonicalizeBindings(),

@@ -1,4 +1,4 @@
-"""Schedules of programs that nobody searches: as they are, by lines, by rows and by columns."""
+"""Schedules of programs that nobody searches: as they are, by lines, rows, columns and blocks."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ LEAST = 8  # numbers of a vector
 TILED, EACH = 12, 3  # of a task's tiles that load least, each third
 MOST_LINES = 128  # of a copy, that are unrolled
 CHOICE = re.compile(r"if_then_else\((.*?), ")  # the condition
+NAME = re.compile(r"[A-Za-z_]\w*")
+BLOCKS = (8, 16)  # numbers along the last axis
 NUMBER = re.compile(r"int64\((\d+)\)")
 
 
@@ -38,7 +40,7 @@ def begun(sampler: Sampler, device: str) -> list[Schedule]:
 def unscheduled(task: IRModule) -> list[Schedule]:
     """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
     better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines`,
-    :func:`by_rows` and :func:`by_columns`."""
+    :func:`by_rows`, :func:`by_columns` and :func:`by_blocks`."""
     if by_hand(task):
         return [Schedule(task)]
     rules = meta_schedule.space_generator.PostOrderApply(
@@ -50,7 +52,7 @@ def unscheduled(task: IRModule) -> list[Schedule]:
         schedule.get_sblock("root")  # a step: TVM's database returns no schedule that has none
     with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
         found += by_lines(found[1].copy())
-        found += [*by_rows(Schedule(task)), *by_columns(found[1])]
+        found += [*by_rows(Schedule(task)), *by_columns(found[1]), *by_blocks(found[1])]
     return found
 
 
@@ -152,5 +154,41 @@ def by_columns(task: Schedule) -> list[Schedule]:
         schedule.reorder(*([*summed, part] if at_once else [part, *summed]), vector)
         schedule.vectorize(vector)
         schedule.decompose_reduction(block, summed[0])
+        found.append(schedule)
+    return found
+
+
+def by_blocks(task: Schedule) -> list[Schedule]:
+    """Schedule copies to another order of axes: of a few numbers along the last one, all along the
+    axis that lies side by side where it is read, since a cache keeps the lines of these.
+
+    Returns:
+        A schedule of each length in :data:`BLOCKS`; nothing if the task is another one.
+    """
+    block, *others = task.get_child_blocks(task.get_sblock("root"))
+    step, loops = task.get(block), task.get_loops(block)
+    loops = [loop for loop in loops if int(task.get(loop).extent) > 1]
+    axes = [axis for axis in step.iter_vars if int(axis.dom.extent) > 1]
+    if others or {int(axis.iter_type) for axis in axes} != {SPATIAL} or len(loops) != len(axes):
+        return []
+    *outer, last = (axis.var.name for axis in axes)
+    read = [set(NAME.findall(str(source.region[-1].min))) for source in step.reads]
+    side_by_side = {
+        place for names in read for place, name in enumerate(outer) if name in names - {last}
+    }
+    if len(side_by_side) != 1 or any(last in names for names in read):
+        return []
+    found = []
+    for length in BLOCKS:
+        schedule = task.copy()
+        *outer_loops, along = (
+            loop
+            for loop in schedule.get_loops(schedule.get_sblock(step.name_hint))
+            if int(schedule.get(loop).extent) > 1
+        )
+        inner = outer_loops.pop(*side_by_side)
+        part, vector = schedule.split(along, [None, length])
+        schedule.reorder(*outer_loops, part, inner, vector)
+        schedule.vectorize(vector)
         found.append(schedule)
     return found

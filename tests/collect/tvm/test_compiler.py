@@ -156,7 +156,18 @@ class Joined(nn.Module):
         return torch.cat(lines, -2)
 
 
-def test_a_softmax_stays_with_a_row_and_lines_with_their_tensors_and_columns_are_vectors():
+class Turned(nn.Module):
+    """Twice a tensor with two of its axes exchanged."""
+
+    def __init__(self, *axes: int):
+        super().__init__()
+        self.axes = axes
+
+    def forward(self, tensor):
+        return tensor.transpose(*self.axes) * 2
+
+
+def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
     networks = {
         "softmax": (nn.Softmax(-1), torch.randn(3, 5, 48)),
         "norm": (nn.LayerNorm(32), torch.randn(3, 5, 32)),
@@ -165,6 +176,9 @@ def test_a_softmax_stays_with_a_row_and_lines_with_their_tensors_and_columns_are
         "product": (nn.Linear(32, 32), torch.randn(3, 32)),
         "columns": (Largest(), torch.randn(3, 5, 48)),
         "few columns": (Largest(), torch.randn(3, 5, 7)),
+        "last axis before": (Turned(1, 2), torch.randn(3, 17, 21)),
+        "last of few": (Turned(0, 2), torch.randn(5, 1, 37)),
+        "last stays": (Turned(0, 1), torch.randn(3, 17, 21)),
         "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
         "many lines": (Joined(), torch.randn(90, 48), torch.randn(90, 48)),
         "some of each": (Joined(), torch.randn(90, 2, 32), torch.randn(90, 1, 32)),
@@ -188,6 +202,8 @@ def test_a_softmax_stays_with_a_row_and_lines_with_their_tensors_and_columns_are
         "softmax",
         "norm",
         "columns",
+        "last axis before",
+        "last of few",
         "lines",
         "some of each",
     ]

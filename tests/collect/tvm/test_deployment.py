@@ -136,6 +136,12 @@ def test_copies_join_what_reads_them_or_are_none():
     graph = graph_of(network)
     assert not [name for name in graph.names if re.fullmatch(r"(reshape|squeeze|split)\d*", name)]
     assert any(re.fullmatch(r"conv1d_add\d*", name) for name in graph.names)
+    resized = Does(
+        lambda f, x: functional.interpolate(f(x), (9, 9), mode="bilinear").relu(),
+        nn.Conv2d(4, 8, 1),
+    )
+    names = graph_of(imported(Network("mine", lambda: (resized, image())))).names
+    assert any(re.fullmatch(r"resize2d\d*_relu\d*", name) for name in names)
     read = Network("mine", lambda: (Does(lambda x: x.reshape(2, 4).exp()), (torch.randn(8),)))
     assert [call.reads for call in graph_of(imported(read)).calls] == [((0, 32),)]
 

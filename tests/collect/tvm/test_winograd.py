@@ -96,10 +96,10 @@ TILED = [
     (14, {"padding": 2}),
     (15, {"padding_mode": "reflect"}),
     (16, {"out_channels": 24}),
+    (16, {"out_channels": 20}),
 ]
 FEW = [(12, {}), (14, {"padding": 0, "bias": True})]  # nine tiles
 OTHERS = [
-    {"out_channels": 20},
     {"stride": 2},
     {"dilation": 2},
     {"groups": 2},

@@ -1,0 +1,59 @@
+"""Rows that no tile divides, filled up.
+
+Registers hold a tile of some rows of a product, and 197 tokens or 799 steps are prime.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tvm import relax
+
+from lib.collect.tvm.transposed import whole
+from lib.collect.tvm.winograd import by_tiles
+
+ROWS = (3, 4, 5)  # of a tile, one of which is to divide all rows: 6 and 8 are among their multiples
+SHARE = 8  # rows for each that is added, at least
+WORK = 64  # products of a number for which its copy is worth the time
+
+
+def filled(rows: int) -> int:
+    """Return the least number of rows, no less than these, that tiles divide."""
+    return next(n for n in range(rows, rows + 3) if any(n % tile == 0 for tile in ROWS))
+
+
+def in_tiles(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return a convolution of images, channels last, by tiles of either kind."""
+    result = by_tiles(builder, call)
+    return whole_tiles(builder, call) if result.same_as(call) else result
+
+
+def whole_tiles(_builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return a product or a convolution, channels last, of more rows, of which those are taken that
+    there were; as it is if tiles divide them, or if that takes longer."""
+    (x, weight), how, shape = call.args, call.attrs, whole(call.ty.shape)
+    if len(x.ty.shape) != len(shape) or len(weight.ty.shape) < 2 or len(shape) < 2:
+        return call
+    *window, _, columns = whole(weight.ty.shape)
+    product, axis = call.op.name == "relax.matmul", len(shape) - 2
+    while product and axis and shape[axis] == 1 and not window:
+        axis -= 1  # a sequence may come before a batch of one
+    outer, rows = shape[:axis], shape[axis]
+    more, work = filled(rows) - rows, columns
+    divided = not more or more * SHARE > rows
+    if not product:
+        work = work * math.prod(window) // math.prod(whole(how.strides))
+        pairs = len(window) > 1 and outer[-1] % 2 == rows % 2 == 0  # lines of an image
+        divided = divided or pairs or int(how.groups) > 1 or any(filled(n) == n for n in outer)
+    if divided or work < WORK:
+        return call
+    if product:
+        x = relax.op.nn.pad(x, [*[0, 0] * axis, 0, more, *[0, 0] * (len(shape) - 1 - axis)])
+        result = relax.op.matmul(x, weight)
+    else:
+        padding, strides = whole(how.padding), whole(how.strides)
+        padding[-1] += more * strides[-1]
+        layouts = {"data_layout": how.data_layout, "kernel_layout": how.kernel_layout}
+        convolution = getattr(relax.op.nn, call.op.name.rpartition(".")[2])
+        result = convolution(x, weight, strides, padding, whole(how.dilation), **layouts)
+    return relax.op.strided_slice(result, [axis], [0], [rows])

@@ -1,0 +1,164 @@
+"""Channels that no vector divides, filled up.
+
+Vectors run over channels, and of 58 or 100 the last one has a part only. So weights get channels of
+zeros, and what is computed keeps them until an operator cannot have more than there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst, IRModule
+from tvm.relax import PyExprMutator
+from tvm.relax.expr_functor import mutator
+
+from lib.collect.tvm.transposed import whole
+from lib.files.processor import LANES
+
+CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+POOLED = ("relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.image.resize2d")
+FEWEST, WORK = 16, 1 << 16  # products of a sum, and of all, for which copies are worth their time
+# Operators that are computed for each channel alone, and what they make of the channels added.
+OF_EACH = {
+    **{"relax.nn.relu": lambda x: max(x, 0.0), "relax.negative": np.negative, "relax.exp": np.exp},
+    **{"relax.tanh": np.tanh, "relax.erf": math.erf, "relax.add": np.add},
+    **{"relax.subtract": np.subtract, "relax.multiply": np.multiply, "relax.divide": np.divide},
+    **{"relax.maximum": np.maximum, "relax.minimum": np.minimum},
+}
+
+
+def width(channels: int) -> int:
+    """Return to how many channels so many are filled up: to vectors of the widest if that adds an
+    eighth at most."""
+    half = LANES // 2
+    if channels % half == 0:
+        return channels
+    filled = channels + -channels % LANES
+    return filled if 8 * (filled - channels) <= channels else channels + -channels % half
+
+
+@mutator
+class _Wide(PyExprMutator):
+    """Fills up channels.
+
+    A result with more channels than it had is followed by a slice of these, by which it is known.
+    """
+
+    def __init__(self, module: IRModule, main: relax.Function):
+        super().__init__(module)
+        self.added: dict[relax.Var, float] = {}  # what is in the channels added to a wide result
+        self.weights = {*main.params[int(main.attrs["num_input"]) :]}
+        for binding in (b for block in main.body.blocks for b in block.bindings):
+            if isinstance(binding.value, relax.Call) and all(map(self.fixed, binding.value.args)):
+                self.weights.add(binding.var)
+
+    def fixed(self, value: relax.Expr) -> bool:
+        """Return whether a value depends on weights alone."""
+        return not isinstance(value, relax.Var | relax.Tuple) or value in self.weights
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """Return a call, or what is sliced from it with more channels."""
+        fixed = [self.fixed(value) for value in call.args]
+        call = super().visit_call_(call)
+        name = getattr(call.op, "name", "")
+        if all(fixed):
+            return call
+        if name in CONVOLUTIONS or name == "relax.matmul":
+            made = self.product(call, name) if fixed[1] else None
+        elif name in OF_EACH:
+            made = self.alone(call, fixed)
+        elif name in POOLED and str(call.attrs.layout) == "NHWC":
+            made = self.pooled(call)
+        else:
+            made = None
+        if made is None:
+            return call
+        result, added = made
+        result, shape = self.builder_.emit(result), whole(call.ty.shape)
+        if whole(result.ty.shape)[-1] == shape[-1]:
+            return result
+        self.added[result] = added
+        axis = len(shape) - 1
+        return self.builder_.normalize(relax.op.strided_slice(result, [axis], [0], [shape[-1]]))
+
+    def wide(self, value: relax.Expr) -> relax.Var | None:
+        """Return the result with more channels that a value is sliced from, if there is one."""
+        bound = self.builder_.lookup_binding(value) if isinstance(value, relax.Var) else None
+        of = bound.args[0] if isinstance(bound, relax.Call) and bound.args else None
+        return of if of in self.added and bound.op.name == "relax.strided_slice" else None
+
+    def product(self, call: relax.Call, name: str) -> tuple[relax.Expr, float] | None:
+        """Return a product or convolution by filled-up weights; nothing if that takes longer."""
+        (x, weight), how = call.args, call.attrs
+        *window, inputs, outputs = whole(weight.ty.shape)
+        if name == "relax.matmul" and window:
+            return None
+        of, groups = self.wide(x), int(how.groups) if name in CONVOLUTIONS else 1
+        x = x if of is None else of
+        channels, filled = whole(x.ty.shape)[-1], width(outputs)
+        if groups > 1:
+            if of is None or groups != outputs or inputs > 1:
+                return None
+            sides, groups = [0, 0, 0, channels - outputs], channels
+        else:
+            summed = math.prod(window) * inputs
+            work = summed * math.prod(whole(call.ty.shape))
+            if of is None and (filled == outputs or summed < FEWEST or work < WORK):
+                return None
+            sides = [0, channels - inputs, 0, filled - outputs]
+        weight = self.builder_.emit(relax.op.nn.pad(weight, [0, 0] * len(window) + sides))
+        if name == "relax.matmul":
+            return relax.op.matmul(x, weight), 0.0
+        layouts = {"data_layout": how.data_layout, "kernel_layout": how.kernel_layout}
+        numbers = (whole(how.strides), whole(how.padding), whole(how.dilation), groups)
+        convolution = getattr(relax.op.nn, name.rpartition(".")[2])
+        return convolution(x, weight, *numbers, **layouts), 0.0
+
+    def alone(self, call: relax.Call, fixed: list[bool]) -> tuple[relax.Expr, float] | None:
+        """Return an operator on values with more channels; nothing if there are none, or if what it
+        makes of these is no number."""
+        channels, filled = whole(call.ty.shape)[-1:], {}
+        for value in call.args:
+            if (of := self.wide(value)) is not None:
+                filled[of] = whole(of.ty.shape)[-1]
+        if len({*filled.values()}) != 1:
+            return None
+        more, values, added = next(iter(filled.values())) - channels[0], [], []
+        for value, is_weight in zip(call.args, fixed, strict=True):
+            shape = whole(value.ty.shape)
+            if (of := self.wide(value)) is not None:
+                values.append(of)
+                added.append(self.added[of])
+            elif isinstance(value, GenericConst) and not shape:
+                values.append(value)
+                added.append(float(value.value.numpy()))
+            elif is_weight and shape[-1:] == channels:
+                sides = [*[0, 0] * (len(shape) - 1), 0, more]
+                values.append(self.builder_.emit(relax.op.nn.pad(value, sides)))
+                added.append(0.0)
+            else:
+                return None
+        with np.errstate(all="ignore"):
+            number = float(np.float32(OF_EACH[call.op.name](*added)))
+        return (relax.Call(call.op, values, call.attrs), number) if np.isfinite(number) else None
+
+    def pooled(self, call: relax.Call) -> tuple[relax.Expr, float] | None:
+        """Return the largest or means over pixels of a value with more channels."""
+        of, rest = self.wide(call.args[0]), call.args[1:]
+        return (
+            None if of is None else (relax.Call(call.op, [of, *rest], call.attrs), self.added[of])
+        )
+
+
+@tvm.transform.module_pass(opt_level=0, name="WholeVectors")
+class WholeVectors:
+    """Channels filled up to whole vectors, of a network that has them last."""
+
+    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+        """Return the module, changed."""
+        wide = _Wide(module, module["main"])
+        wide.builder_.update_func(module.get_global_var("main"), wide.visit_expr(module["main"]))
+        return wide.builder_.get()

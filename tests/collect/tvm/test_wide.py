@@ -1,0 +1,84 @@
+"""Channels are filled up to whole vectors, and a network computes what it did."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from lib.collect.tvm.graph import graph_of
+from lib.collect.tvm.importing import imported
+from lib.collect.tvm.networks import Network
+from lib.collect.tvm.wide import width
+from tests.collect.tvm.test_importing import Does, trained
+
+SIZE = 14  # of images
+
+
+@given(st.integers(1, 1 << 17))
+def test_it_adds_a_part_of_a_vector(channels):
+    filled = width(channels)
+    assert filled % 8 == 0 and 0 <= filled - channels < 16
+    assert filled - channels < 8 or 8 * (filled - channels) <= channels
+
+
+def convolutions(*layers: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return nn.Sequential(nn.Conv2d(16, 30, 1), *layers), (torch.randn(1, 16, SIZE, SIZE),)
+
+
+def gated(first: nn.Module, gate: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    y = first(x).relu()
+    return y * gate(functional.adaptive_avg_pool2d(y, 1)).sigmoid()
+
+
+def norm() -> nn.Module:
+    return trained(nn.BatchNorm2d(30))
+
+
+WHOLE = {  # networks of which all is computed with more channels
+    "alone": lambda: convolutions(
+        *(norm(), nn.SiLU(), nn.Conv2d(30, 30, 3, 2, 1, groups=30), norm(), nn.GELU()),
+        *(nn.Hardswish(), nn.Conv2d(30, 30, 3, padding=1), nn.LeakyReLU(0.1), nn.Tanh()),
+        *(nn.MaxPool2d(2), nn.Conv2d(30, 24, 1)),
+    ),
+    "layers": lambda: (
+        nn.Sequential(nn.Linear(50, 30), nn.ReLU(), nn.Linear(30, 30), nn.Linear(30, 64)),
+        (torch.randn(2, 60, 50),),
+    ),
+    "sequences": lambda: (
+        nn.Sequential(nn.Conv1d(20, 30, 5), nn.GELU(), nn.Conv1d(30, 32, 3, 2)),
+        (torch.randn(1, 20, 140),),
+    ),
+}
+PARTS = {  # networks that must have no more channels at some places
+    "a gate": lambda: (
+        Does(gated, nn.Conv2d(16, 30, 1), nn.Conv2d(30, 30, 1)),
+        (torch.randn(1, 16, SIZE, SIZE),),
+    ),
+    "what divides by zeros": lambda: (
+        Does(lambda f, g, x: g((1 / f(x)).clamp(-9, 9)), nn.Linear(50, 50), nn.Linear(50, 50)),
+        (torch.randn(99, 50),),
+    ),
+    "groups": lambda: convolutions(nn.Conv2d(30, 30, 3, groups=3), nn.ELU(), nn.Conv2d(30, 60, 1)),
+    "a shuffle": lambda: convolutions(nn.ReLU(), nn.ChannelShuffle(2), nn.Conv2d(30, 30, 1)),
+    "normalized over channels": lambda: convolutions(nn.GroupNorm(5, 30), nn.Softmax(1)),
+    "padded": lambda: convolutions(nn.ZeroPad2d(2), nn.AvgPool2d(2), nn.Upsample(scale_factor=2)),
+    "two results": lambda: (
+        Does(lambda f, x: (f(x), f(x).relu().mean((2, 3))), nn.Conv2d(16, 30, 1)),
+        (torch.randn(1, 16, SIZE, SIZE),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *PARTS])
+def test_it_computes_what_it_did(name):
+    network = imported(Network(name, (WHOLE | PARTS)[name]))  # which compares with PyTorch
+    programs = [task["main"] for task in graph_of(network).tasks]
+    lasts = {int(p.shape[-1]) for program in programs for p in program.params}
+    assert name in PARTS or 30 not in lasts
