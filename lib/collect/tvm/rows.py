@@ -12,14 +12,14 @@ from tvm import relax
 from lib.collect.tvm.transposed import whole
 from lib.collect.tvm.winograd import by_tiles
 
-ROWS = (3, 4, 5)  # of a tile, one of which is to divide all rows: 6 and 8 are among their multiples
+ROWS = (4, 5, 6)  # of a tile, one of which is to divide all rows: of 3, weights are read too often
 SHARE = 8  # rows for each that is added, at least
 WORK = 64  # products of a number for which its copy is worth the time
 
 
 def filled(rows: int) -> int:
     """Return the least number of rows, no less than these, that tiles divide."""
-    return next(n for n in range(rows, rows + 3) if any(n % tile == 0 for tile in ROWS))
+    return next(n for n in range(rows, rows + 4) if any(n % tile == 0 for tile in ROWS))
 
 
 def in_tiles(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
