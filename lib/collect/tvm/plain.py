@@ -172,7 +172,8 @@ def by_blocks(task: Schedule) -> list[Schedule]:
     if others or {int(axis.iter_type) for axis in axes} != {SPATIAL} or len(loops) != len(axes):
         return []
     *outer, last = (axis.var.name for axis in axes)
-    read = [set(NAME.findall(str(source.region[-1].min))) for source in step.reads]
+    regions = [source.region for source in step.reads if len(source.region)]  # no single numbers
+    read = [set(NAME.findall(str(region[-1].min))) for region in regions]
     side_by_side = {
         place for names in read for place, name in enumerate(outer) if name in names - {last}
     }

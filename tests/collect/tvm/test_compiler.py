@@ -157,14 +157,14 @@ class Joined(nn.Module):
 
 
 class Turned(nn.Module):
-    """Twice a tensor with two of its axes exchanged."""
+    """A number times a tensor with two of its axes exchanged."""
 
     def __init__(self, *axes: int):
         super().__init__()
-        self.axes = axes
+        self.axes, self.number = axes, nn.Parameter(torch.tensor(2.0))
 
     def forward(self, tensor):
-        return tensor.transpose(*self.axes) * 2
+        return tensor.transpose(*self.axes) * self.number
 
 
 def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
