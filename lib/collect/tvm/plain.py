@@ -143,6 +143,8 @@ def by_columns(task: Schedule) -> list[Schedule]:
     lanes = math.gcd(int(last.dom.extent), MOST_VECTOR_LANES)
     if len(step.reads) != 1 or not step.reads[0].region[-1].min.same_as(last.var) or lanes < LEAST:
         return []
+    if len(task.get_loops(sums[0].block_rv)) == spatial:  # a sum of one
+        return []
     found = []
     for at_once in (False, True):
         schedule = task.copy()

@@ -149,6 +149,13 @@ class Largest(nn.Module):
         return table.amax(1)
 
 
+class Mean(nn.Module):
+    """The mean of a column."""
+
+    def forward(self, table):
+        return table.mean(1)
+
+
 class Joined(nn.Module):
     """Several tensors as lines of one."""
 
@@ -175,6 +182,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         "part of a vector": (nn.Softmax(-1), torch.randn(3, 5, 40)),
         "product": (nn.Linear(32, 32), torch.randn(3, 32)),
         "columns": (Largest(), torch.randn(3, 5, 48)),
+        "one of each column": (Mean(), torch.randn(3, 1, 48)),
         "few columns": (Largest(), torch.randn(3, 5, 7)),
         "last axis before": (Turned(1, 2), torch.randn(3, 17, 21)),
         "last of few": (Turned(0, 2), torch.randn(5, 1, 37)),
