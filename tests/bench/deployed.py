@@ -60,10 +60,8 @@ def as_text(rows: list[dict[str, Any]]) -> str:
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Least milliseconds, bound and with NumPy in and out; geometric means and largest of ratios.
-
-    These are over the networks that have been run both ways.
-    """
+    """Least milliseconds, bound and with NumPy in and out; geometric means and largest of our time
+    over each rival's."""
     names = [name for name in (OURS, *RIVALS) if any(name in row["bound"] for row in rows)]
     times = np.array(
         [[[row[way].get(name, np.nan) for way in WAYS] for name in names] for row in rows]
@@ -73,10 +71,11 @@ def as_table(rows: list[dict[str, Any]]) -> str:
         for row, mine in zip(rows, times, strict=True)
     ]
     for rival in names[1:]:
-        ratios = times / times[:, [names.index(rival)]]
+        ratios = times[:, 0] / times[:, names.index(rival)]
         mean, most = np.exp(np.nanmean(np.log(ratios), 0)), np.nanmax(ratios, 0)
-        texts.append([f"over {rival}", *(_cell(ratio, ".2f") for ratio in mean)])
-        texts.append(["  at most", *(_cell(ratio, ".2f") for ratio in most)])
+        rest = [""] * (len(names) - 1)
+        texts.append([f"over {rival}", _cell(mean, ".2f"), *rest])
+        texts.append(["  at most", _cell(most, ".2f"), *rest])
     return table(texts, ["least ms, bound / NumPy", *names])
 
 
