@@ -93,9 +93,9 @@ class _Wide(PyExprMutator):
     def product(self, call: relax.Call, name: str) -> tuple[relax.Expr, float] | None:
         """Return a product or convolution by filled-up weights; nothing if that takes longer."""
         (x, weight), how = call.args, call.attrs
-        *window, inputs, outputs = whole(weight.ty.shape)
-        if name == "relax.matmul" and window:
+        if name == "relax.matmul" and len(weight.ty.shape) != 2:
             return None
+        *window, inputs, outputs = whole(weight.ty.shape)
         of, groups = self.wide(x), int(how.groups) if name in CONVOLUTIONS else 1
         x = x if of is None else of
         channels, filled = whole(x.ty.shape)[-1], width(outputs)

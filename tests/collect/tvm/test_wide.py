@@ -65,6 +65,10 @@ PARTS = {  # networks that must have no more channels at some places
         Does(lambda f, g, x: g(f(x).tanh() / f(x)), nn.Linear(50, 50), nn.Linear(50, 50)),
         (torch.randn(99, 50),),
     ),
+    "by a vector": lambda: (
+        Does(lambda f, x: f(x) @ f.bias, nn.Linear(50, 50)),
+        (torch.randn(99, 50),),
+    ),
     "groups": lambda: convolutions(nn.Conv2d(30, 30, 3, groups=3), nn.ELU(), nn.Conv2d(30, 60, 1)),
     "a shuffle": lambda: convolutions(nn.ReLU(), nn.ChannelShuffle(2), nn.Conv2d(30, 30, 1)),
     "normalized over channels": lambda: convolutions(nn.GroupNorm(5, 30), nn.Softmax(1)),
