@@ -122,12 +122,13 @@ def measured(network: str, device: str, threads: int, core: int, folder: Path) -
         rivals = {"OpenVINO": by_openvino}
         if device not in LIMITS or "avx512" not in instruction_sets():
             rivals["ONNX Runtime"] = by_onnx_runtime
-        try:
-            torch.onnx.export(*source.built, path, dynamo=True, verbose=False)
-            for name, rival in rivals.items():
+        for name, rival in rivals.items():
+            try:
+                if not path.exists():
+                    torch.onnx.export(*source.built, path, dynamo=True, verbose=False)
                 runs[name] = rival(source, path, threads)
-        except Exception as error:  # of a network that not all of them can read
-            print(f"{network}: not every rival runs it: {error}")
+            except Exception as error:  # of a network that it cannot read
+                print(f"{network}: {name} does not run it: {error}")
     turns = {f"{name} {WAYS[k]}": run for name, own in runs.items() for k, run in enumerate(own)}
     taken = readings(turns, ROUNDS)
     times = {way: {name: 1e3 * min(taken[f"{name} {way}"]) for name in runs} for way in WAYS}

@@ -36,7 +36,7 @@ LAYOUTS = {
 }
 RESIZED = "relax.image.resize2d"
 PASSED = {"relax.permute_dims", "relax.strided_slice", *OF_EACH}  # between it and a change of axes
-ALONE = 8  # a pattern, by which TVM knows that a program is joined with no other
+OPAQUE = 8  # a pattern, by which TVM knows that a program is joined with no other
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
 
 
@@ -125,7 +125,7 @@ def _of_resized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     if getattr(getattr(value, "op", None), "name", "") != RESIZED:
         return result
     (x,), axes = result.args, [int(axis) for axis in result.attrs.axes]
-    return builder.call_te(topi.transpose, x, axes, primfunc_attrs={"op_pattern": ALONE})
+    return builder.call_te(topi.transpose, x, axes, primfunc_attrs={"op_pattern": OPAQUE})
 
 
 # Operators in parts of which each can be fused, take any layout, and become polynomials.

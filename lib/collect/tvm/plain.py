@@ -176,22 +176,16 @@ def by_blocks(task: Schedule) -> list[Schedule]:
     *outer, last = (axis.var.name for axis in axes)
     regions = [source.region for source in step.reads if len(source.region)]  # no single numbers
     read = [set(NAME.findall(str(region[-1].min))) for region in regions]
-    side_by_side = {
-        place for names in read for place, name in enumerate(outer) if name in names - {last}
-    }
+    side_by_side = {place for names in read for place, name in enumerate(outer) if name in names}
     if len(side_by_side) != 1 or any(last in names for names in read):
         return []
+    *before, along = loops
+    inner = before.pop(*side_by_side)
     found = []
     for length in BLOCKS:
-        schedule = task.copy()
-        *outer_loops, along = (
-            loop
-            for loop in schedule.get_loops(schedule.get_sblock(step.name_hint))
-            if int(schedule.get(loop).extent) > 1
-        )
-        inner = outer_loops.pop(*side_by_side)
+        schedule = task.copy()  # in which loops are the same
         part, vector = schedule.split(along, [None, length])
-        schedule.reorder(*outer_loops, part, inner, vector)
+        schedule.reorder(*before, part, inner, vector)
         schedule.vectorize(vector)
         found.append(schedule)
     return found

@@ -9,11 +9,11 @@ import math
 
 from tvm import relax
 
-from lib.collect.tvm.transposed import whole
+from lib.collect.tvm.transposed import convolved_as, filled_up, whole
 from lib.collect.tvm.winograd import by_tiles
 
 ROWS = (4, 5, 6)  # of a tile, one of which is to divide all rows: of 3, weights are read too often
-SHARE = 8  # rows for each that is added, at least
+SHARE = 8  # rows, or channels, for each that is added, at least
 WORK = 64  # products of a number for which its copy is worth the time
 
 
@@ -48,12 +48,9 @@ def whole_tiles(_builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     if divided or work < WORK:
         return call
     if product:
-        x = relax.op.nn.pad(x, [*[0, 0] * axis, 0, more, *[0, 0] * (len(shape) - 1 - axis)])
-        result = relax.op.matmul(x, weight)
+        result = relax.op.matmul(filled_up(x, {axis: more}), weight)
     else:
-        padding, strides = whole(how.padding), whole(how.strides)
-        padding[-1] += more * strides[-1]
-        layouts = {"data_layout": how.data_layout, "kernel_layout": how.kernel_layout}
-        convolution = getattr(relax.op.nn, call.op.name.rpartition(".")[2])
-        result = convolution(x, weight, strides, padding, whole(how.dilation), **layouts)
+        padding = whole(how.padding)
+        padding[-1] += more * whole(how.strides)[-1]
+        result = convolved_as(call, x, weight, padding=padding)
     return relax.op.strided_slice(result, [axis], [0], [rows])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -147,6 +147,25 @@ def _side_by_side(
 
 def _in_turns(left: Iterable[int], right: Iterable[int]) -> list[int]:
     return [number for pair in zip(left, right, strict=True) for number in pair]
+
+
+def filled_up(x: relax.Expr, more: Mapping[int, int]) -> relax.Expr:
+    """Return a tensor with so many zeros at the end of each of some axes."""
+    sides = [0] * 2 * len(x.ty.shape)
+    for axis, count in more.items():
+        sides[2 * (axis % len(x.ty.shape)) + 1] = count
+    return relax.op.nn.pad(x, sides)
+
+
+def convolved_as(
+    call: relax.Call, x: relax.Expr, weight: relax.Expr, **other: int | list[int]
+) -> relax.Expr:
+    """Return a convolution as a call has it, of others, and with other groups or padding."""
+    how = call.attrs
+    given = {name: whole(getattr(how, name)) for name in ("strides", "padding", "dilation")}
+    given |= {"groups": int(how.groups)} | other
+    layouts = {"data_layout": how.data_layout, "kernel_layout": how.kernel_layout}
+    return getattr(relax.op.nn, call.op.name.rpartition(".")[2])(x, weight, **given, **layouts)
 
 
 def whole(numbers: Iterable) -> list[int]:

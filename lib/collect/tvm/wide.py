@@ -15,7 +15,8 @@ from tvm.ir import GenericConst, IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
-from lib.collect.tvm.transposed import whole
+from lib.collect.tvm.rows import SHARE
+from lib.collect.tvm.transposed import convolved_as, filled_up, whole
 from lib.files.processor import LANES
 
 CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -37,7 +38,7 @@ def width(channels: int) -> int:
     if channels % half == 0:
         return channels
     filled = channels + -channels % LANES
-    return filled if 8 * (filled - channels) <= channels else channels + -channels % half
+    return filled if SHARE * (filled - channels) <= channels else channels + -channels % half
 
 
 @mutator
@@ -69,7 +70,7 @@ class _Wide(PyExprMutator):
         if name in CONVOLUTIONS or name == "relax.matmul":
             made = self.product(call, name) if fixed[1] else None
         elif name in OF_EACH:
-            made = self.alone(call, fixed)
+            made = self.of_each(call, fixed)
         elif name in POOLED and str(call.attrs.layout) == "NHWC":
             made = self.pooled(call)
         else:
@@ -92,52 +93,48 @@ class _Wide(PyExprMutator):
 
     def product(self, call: relax.Call, name: str) -> tuple[relax.Expr, float] | None:
         """Return a product or convolution by filled-up weights; nothing if that takes longer."""
-        (x, weight), how = call.args, call.attrs
+        x, weight = call.args
         if name == "relax.matmul" and len(weight.ty.shape) != 2:
             return None
         *window, inputs, outputs = whole(weight.ty.shape)
-        of, groups = self.wide(x), int(how.groups) if name in CONVOLUTIONS else 1
+        of, groups = self.wide(x), int(call.attrs.groups) if name in CONVOLUTIONS else 1
         x = x if of is None else of
         channels, filled = whole(x.ty.shape)[-1], width(outputs)
         if groups > 1:
             if of is None or groups != outputs or inputs > 1:
                 return None
-            sides, groups = [0, 0, 0, channels - outputs], channels
+            more, groups = {-1: channels - outputs}, channels
         else:
             summed = math.prod(window) * inputs
             work = summed * math.prod(whole(call.ty.shape))
             if of is None and (filled == outputs or summed < FEWEST or work < WORK):
                 return None
-            sides = [0, channels - inputs, 0, filled - outputs]
-        weight = self.builder_.emit(relax.op.nn.pad(weight, [0, 0] * len(window) + sides))
+            more = {-2: channels - inputs, -1: filled - outputs}
+        weight = self.builder_.emit(filled_up(weight, more))
         if name == "relax.matmul":
             return relax.op.matmul(x, weight), 0.0
-        layouts = {"data_layout": how.data_layout, "kernel_layout": how.kernel_layout}
-        numbers = (whole(how.strides), whole(how.padding), whole(how.dilation), groups)
-        convolution = getattr(relax.op.nn, name.rpartition(".")[2])
-        return convolution(x, weight, *numbers, **layouts), 0.0
+        return convolved_as(call, x, weight, groups=groups), 0.0
 
-    def alone(self, call: relax.Call, fixed: list[bool]) -> tuple[relax.Expr, float] | None:
+    def of_each(self, call: relax.Call, fixed: list[bool]) -> tuple[relax.Expr, float] | None:
         """Return an operator on values with more channels; nothing if there are none, or if what it
         makes of these is no number."""
-        channels, filled = whole(call.ty.shape)[-1:], {}
-        for value in call.args:
-            if (of := self.wide(value)) is not None:
-                filled[of] = whole(of.ty.shape)[-1]
-        if len({*filled.values()}) != 1:
+        channels, wides = whole(call.ty.shape)[-1:], [*map(self.wide, call.args)]
+        widths = {whole(of.ty.shape)[-1] for of in wides if of is not None}
+        if len(widths) != 1:
             return None
-        more, values, added = next(iter(filled.values())) - channels[0], [], []
-        for value, is_weight in zip(call.args, fixed, strict=True):
+        values: list[relax.Expr] = []
+        added: list[float] = []
+        for value, is_weight, of in zip(call.args, fixed, wides, strict=True):
             shape = whole(value.ty.shape)
-            if (of := self.wide(value)) is not None:
+            if of is not None:
                 values.append(of)
                 added.append(self.added[of])
             elif isinstance(value, GenericConst) and not shape:
                 values.append(value)
                 added.append(float(value.value.numpy()))
             elif is_weight and shape[-1:] == channels:
-                sides = [*[0, 0] * (len(shape) - 1), 0, more]
-                values.append(self.builder_.emit(relax.op.nn.pad(value, sides)))
+                more = {-1: max(widths) - channels[0]}
+                values.append(self.builder_.emit(filled_up(value, more)))
                 added.append(0.0)
             else:
                 return None
@@ -147,10 +144,10 @@ class _Wide(PyExprMutator):
 
     def pooled(self, call: relax.Call) -> tuple[relax.Expr, float] | None:
         """Return the largest or means over pixels of a value with more channels."""
-        of, rest = self.wide(call.args[0]), call.args[1:]
-        return (
-            None if of is None else (relax.Call(call.op, [of, *rest], call.attrs), self.added[of])
-        )
+        of = self.wide(call.args[0])
+        if of is None:
+            return None
+        return relax.Call(call.op, [of, *call.args[1:]], call.attrs), self.added[of]
 
 
 @tvm.transform.module_pass(opt_level=0, name="WholeVectors")
