@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
+from itertools import accumulate
+from operator import mul
 
+from tvm import tirx
 from tvm.ir import IRModule
-from tvm.s_tir import Schedule, meta_schedule
+from tvm.s_tir import Schedule, ScheduleError, meta_schedule
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from lib.collect.tvm.compiler import (
@@ -27,6 +30,7 @@ MOST_LINES = 128  # of a copy, that are unrolled
 CHOICE = re.compile(r"if_then_else\((.*?), ")  # the condition
 NAME = re.compile(r"[A-Za-z_]\w*")
 BLOCKS = (8, 16)  # numbers along the last axis
+SHARED = 8  # turns of a loop that threads share
 NUMBER = re.compile(r"int64\((\d+)\)")
 
 
@@ -37,23 +41,44 @@ def begun(sampler: Sampler, device: str) -> list[Schedule]:
     return tiled or unscheduled(sampler.task)[1:]
 
 
-def unscheduled(task: IRModule) -> list[Schedule]:
+def unscheduled(task: IRModule, threads: int = 1) -> list[Schedule]:
     """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
     better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines`,
-    :func:`by_rows`, :func:`by_columns` and :func:`by_blocks`."""
+    :func:`by_rows`, :func:`by_columns` and :func:`by_blocks`. For several threads, each of these
+    as well with the loops that they share."""
     if by_hand(task):
         return [Schedule(task)]
     rules = meta_schedule.space_generator.PostOrderApply(
         sch_rules=inlining(), postprocs=[], mutator_probs={}
     )
     context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
-    found = [Schedule(task), context.generate_design_space()[0]]
-    for schedule in found:
+    plain, joined = Schedule(task), context.generate_design_space()[0]
+    for schedule in (plain, joined):
         schedule.get_sblock("root")  # a step: TVM's database returns no schedule that has none
+    found = [plain, joined]
     with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
-        found += by_lines(found[1].copy())
-        found += [*by_rows(Schedule(task)), *by_columns(found[1]), *by_blocks(found[1])]
+        found += by_lines(joined.copy())
+        found += [*by_rows(Schedule(task)), *by_columns(joined), *by_blocks(joined)]
+    if threads > 1:
+        found += map(shared, (plain, joined))
+        with suppress(RuntimeError):
+            found += [*by_rows(Schedule(task), True), *by_columns(joined, True)]
+            found += map(shared, by_blocks(joined))
     return found
+
+
+def shared(schedule: Schedule) -> Schedule:
+    """Return a schedule whose steps' outermost loops are shared by threads; of a loop of few turns,
+    which would leave threads without work, the next as well."""
+    schedule = schedule.copy()
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        loops = schedule.get_loops(block)[:-1]  # the last is for vectors
+        turns = accumulate((int(schedule.get(loop).extent) for loop in loops), mul)
+        enough = next((k for k, turn in enumerate(turns, 1) if turn >= SHARED), len(loops))
+        if loops and schedule.get(loops[0]).kind == tirx.ForKind.SERIAL:
+            with suppress(ScheduleError):  # of a sum, or of a loop of several steps
+                schedule.parallel(schedule.fuse(*loops[:enough]))
+    return schedule
 
 
 def by_lines(schedule: Schedule) -> list[Schedule]:
@@ -85,7 +110,7 @@ def by_lines(schedule: Schedule) -> list[Schedule]:
     return [schedule]
 
 
-def by_rows(schedule: Schedule) -> list[Schedule]:
+def by_rows(schedule: Schedule, shares: bool = False) -> list[Schedule]:
     """Schedule a softmax or a normalization: all its steps for a row, in whole vectors.
 
     MetaSchedule places each step by itself, and most of them go through memory.
@@ -113,6 +138,8 @@ def by_rows(schedule: Schedule) -> list[Schedule]:
     row = schedule.fuse(*schedule.get_loops(last)[:outer])
     for block in reversed(before):
         schedule.compute_at(block, row)
+    if shares:
+        schedule.parallel(row)
     for block in (*before, last):
         loops = schedule.get_loops(block)[1:]
         if schedule.get(block).name_hint in partial:
@@ -126,14 +153,14 @@ def by_rows(schedule: Schedule) -> list[Schedule]:
     return [schedule]
 
 
-def by_columns(task: Schedule) -> list[Schedule]:
+def by_columns(task: Schedule, shares: bool = False) -> list[Schedule]:
     """Schedule sums over axes before the last, such as means of an image's channels: in vectors
     along the last axis, of some channels after the other, or of all for each pixel.
 
     MetaSchedule's rules go through the pixels for each channel by itself.
 
     Returns:
-        Two schedules; nothing if the task is another one.
+        Two schedules, or one that threads share; nothing if the task is another one.
     """
     sums = [step for step in normalize_prim_func(task) or [] if step.is_reduction()]
     if len(sums) != 1:
@@ -146,7 +173,7 @@ def by_columns(task: Schedule) -> list[Schedule]:
     if len(task.get_loops(sums[0].block_rv)) == spatial:  # a sum of one
         return []
     found = []
-    for at_once in (False, True):
+    for at_once in (False,) if shares else (False, True):
         schedule = task.copy()
         block = schedule.get_sblock(step.name_hint)
         loops = schedule.get_loops(block)
@@ -155,6 +182,8 @@ def by_columns(task: Schedule) -> list[Schedule]:
         summed = loops[spatial:]
         schedule.reorder(*([*summed, part] if at_once else [part, *summed]), vector)
         schedule.vectorize(vector)
+        if shares:
+            schedule.parallel(schedule.fuse(*loops[: spatial - 1], part))
         schedule.decompose_reduction(block, summed[0])
         found.append(schedule)
     return found

@@ -81,7 +81,7 @@ class Search:
         fastest = np.nan
         if left:
             values = varied(values, int(task, 16))
-            plain = unscheduled(module)
+            plain = unscheduled(module, self.args.threads)
             modules = [schedule.mod for schedule in plain]
             footprint = self.footprints[task]
             batch = Batch(task, modules, self.args.device, values, footprint=footprint)

@@ -27,6 +27,7 @@ from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.plan import bundled, eligible, tasks_of
+from lib.collect.tvm.search import jobs_of
 from lib.files.artifacts import read_json, write_json
 from lib.programs.tensorir.accesses import COLUMNS, columns
 from lib.programs.tensorir.features import FEATURES
@@ -194,13 +195,18 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
     found = {}
     for name, (module, *inputs) in networks.items():
         network = imported(Network(name, lambda m=module, i=inputs: (m, tuple(i))))
-        (task,) = graph_of(network).tasks
-        plain, _, *rows = unscheduled(task)
+        ((task, _, _, (*values, result)),) = jobs_of(network, graph_of(network))
+        alone, shared = unscheduled(task), unscheduled(task, threads=2)
+        plain, _, *rows = alone
         found[name] = bool(rows)
-        for schedule in rows:
+        texts = [schedule.mod.script() for schedule in shared]
+        assert texts[: len(alone)] == [schedule.mod.script() for schedule in alone]
+        parallel = ["T.parallel" in text for text in texts]
+        assert not any(parallel[: len(alone)]) and all(parallel[len(alone) :])
+        for schedule in (*rows, *shared[len(alone) :]):
             results = []
             for module in (plain.mod, schedule.mod):
-                arguments = [*map(tvm.runtime.tensor, (*network.values, network.expected[0] * 0))]
+                arguments = [*map(tvm.runtime.tensor, (*values, np.zeros_like(result)))]
                 tvm.compile(module, compiler.target_of("sse2"))["main"](*arguments)
                 results.append(arguments[-1].numpy())
             assert np.allclose(*results, atol=1e-6) and results[0].any()
