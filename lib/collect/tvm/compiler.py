@@ -25,7 +25,7 @@ from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
-from lib.collect.tvm import attention, winograd  # noqa: E402
+from lib.collect.tvm import attention, scattering, winograd  # noqa: E402
 from lib.files.processor import MCPU  # noqa: E402
 
 OPT_LEVEL = 2  # LLVM's
@@ -40,7 +40,11 @@ TRIES = 6  # for programs that are not known yet
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
 SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
 # Programs that have schedules of their own, by the name of a step.
-BY_HAND = {attention.SCORES: attention.schedules, winograd.PRODUCTS: winograd.schedules}
+BY_HAND = {
+    attention.SCORES: attention.schedules,
+    scattering.PLACED: scattering.schedules,
+    winograd.PRODUCTS: winograd.schedules,
+}
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")

@@ -21,10 +21,15 @@ from torch.fx.node import map_arg
 
 _aten = torch.ops.aten
 MOST_FOLDED = 1 << 22  # bytes of a constant; a larger one is computed where it is read
+VIEWS = (
+    *(_aten.expand.default, _aten.permute.default, _aten.select.int),
+    *(_aten.unsqueeze.default, _aten.view.default),
+)
 JOINS = (_aten.cat.default, _aten.stack.default)
 BY_DECOMPOSITION = (_aten.grid_sampler_2d.default, _aten.upsample_nearest2d.vec)  # PyTorch's own
 MOST_LARGEST = 8  # numbers of an axis that are looked for one after the other
 SUM, MEAN = 0, 1  # of a bag of embeddings; its largest else
+SET = "set"  # a number at its place, whatever was there
 
 
 def decompositions() -> dict[Any, Callable]:
@@ -54,13 +59,14 @@ def decompositions() -> dict[Any, Callable]:
         _aten.hypot.default: lambda x, y: (x * x + y * y).sqrt(),
         _aten.index.Tensor: _index,
         _aten.index_add.default: _added,
+        _aten.scatter_reduce.two: _reduced,
         _aten.one_hot.default: lambda x, n: (x[..., None] == torch.arange(n)).to(x.dtype),
         _aten.native_group_norm.default: _group_norm,
         _aten.max.dim: lambda x, *axis: (torch.amax(x, *axis), torch.argmax(x, *axis)),
         _aten.min.dim: lambda x, *axis: (torch.amin(x, *axis), torch.argmin(x, *axis)),
-        _aten.scatter.src: partial(_scattered, False),
-        _aten.scatter.value: partial(_scattered, False),
-        _aten.scatter_add.default: partial(_scattered, True),
+        _aten.scatter.src: partial(_scattered, SET),
+        _aten.scatter.value: partial(_scattered, SET),
+        _aten.scatter_add.default: partial(_scattered, "sum"),
         _aten.topk.default: _largest,
         _aten.unfold.default: _windows,
         _aten.upsample_nearest2d.vec: resized,
@@ -96,25 +102,63 @@ def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
     return chosen.reshape(*x.shape[:first], *row.shape, *x.shape[first + 1 :])
 
 
+@torch.library.custom_op("tgraph::scattered", mutates_args=())
+def _placed(x: Tensor, index: Tensor, rows: Tensor, way: str) -> Tensor:
+    """Return what :func:`lib.collect.tvm.scattering.scattered` computes."""
+    places = index if index.ndim == 2 else index[:, None].expand_as(rows)
+    return x.scatter(0, places, rows) if way == SET else x.scatter_reduce(0, places, rows, way)
+
+
+@_placed.register_fake
+def _like(x: Tensor, *_: object) -> Tensor:
+    return torch.empty_like(x)
+
+
 def _added(x: Tensor, axis: int, index: Tensor, rows: Tensor, *, alpha: float = 1) -> Tensor:
-    """Return a tensor to whose rows others are added, by a product with which row each is for."""
-    chosen = (torch.arange(x.shape[axis])[:, None] == index).to(x.dtype) * alpha
-    moved = rows.movedim(axis, 0)
-    added = (chosen @ moved.flatten(1)).reshape(x.shape[axis], *moved.shape[1:])
-    return x + added.movedim(0, axis)
+    """Return a tensor to whose rows others are added."""
+    return _scattered("sum", x, axis, index, rows * alpha)
 
 
-def _scattered(adds: bool, x: Tensor, axis: int, index: Tensor, values: Any) -> Any:
-    """Return a tensor to which values are added, or that has them, each at its place on an axis;
-    of two values with one place it would have the sum."""
+def _scattered(way: str, x: Tensor, axis: int, index: Tensor, values: Any) -> Any:
+    """Return a tensor with values, each at its place on an axis, or all of a row at one."""
     if not isinstance(values, Tensor):
         values = torch.full(index.shape, values, dtype=x.dtype)
-    index, values = (part.movedim(axis, -1)[..., None, :] for part in (index, values))
-    if index.shape != values.shape or index.shape[:-2] != x.movedim(axis, -1).shape[:-1]:
+    x, values = x.movedim(axis, 0), values.movedim(axis, 0).to(x.dtype)
+    index, width = index.long(), math.prod(x.shape[1:])
+    if index.ndim == x.ndim > 1:
+        index = index.movedim(axis, 0)
+        if index.shape != values.shape:
+            return NotImplemented
+        steps = zip(index.stride()[1:], index.shape[1:], strict=True)
+        index = index.reshape(-1, width)
+        if not any(step for step, length in steps if length > 1):  # it is an expanded tensor
+            index = index[:, 0]
+    if values.shape[1:] != x.shape[1:]:
         return NotImplemented
-    there = torch.arange(x.shape[axis])[:, None] == index
-    sums = torch.where(there, values, 0).sum(-1).movedim(-1, axis)
-    return x + sums if adds else torch.where(there.any(-1).movedim(-1, axis), sums, x)
+    rows = x.reshape(-1, width), index, values.reshape(-1, width)
+    return torch.ops.tgraph.scattered(*rows, way).reshape(x.shape).movedim(0, axis)
+
+
+def _reduced(
+    x: Tensor, axis: int, index: Tensor, values: Tensor, way: str, *, include_self: bool = True
+) -> Any:
+    """Return a tensor with sums, products, means, largest or least of values that have one place;
+    and, unless these include what was there before, with that where no value goes."""
+    if not x.is_floating_point():
+        return NotImplemented
+    neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}[way]
+    before = x if include_self else torch.full(x.shape, neutral, dtype=x.dtype)
+    result = _scattered("sum" if way == "mean" else way, before, axis, index, values)
+    if result is NotImplemented or (include_self and way != "mean"):
+        return result
+    if way in ("amax", "amin"):
+        return torch.where(result == neutral, x, result)
+    width = 1 if index.ndim < x.ndim else None  # of whole rows, each counts once
+    count, ones = (torch.full(part.shape, 1.0)[..., :width] for part in (x, values))
+    count = _scattered("sum", count * include_self, axis, index, ones)
+    if way == "mean":
+        result = result / count.clamp(min=1)
+    return torch.where(count > 0, result, x)
 
 
 def _largest(
@@ -161,18 +205,16 @@ def _bags(
     padding: int = -1,
 ) -> tuple[Tensor, ...]:
     """Return sums, means or largest of bags of embeddings, which begin at offsets."""
-    number = torch.arange(len(indices))
-    after = offsets[1:] if ends else torch.cat([offsets[1:], torch.full((1,), len(indices))])
-    starts = offsets[: len(after)]
-    inside = (number >= starts[:, None]) & (number < after[:, None]) & (indices != padding)
+    number, bags = torch.arange(len(indices)), len(offsets) - ends
+    bag = (number[:, None] >= offsets[1:]).sum(1)  # how many have ended; beyond all, if of none
+    if padding >= 0:
+        bag = torch.where(indices == padding, bags, bag)
     rows = torch.nn.functional.embedding(indices, weight)
-    count = inside.to(rows.dtype).sum(1, keepdim=True)
-    if mode in (SUM, MEAN):
-        shares = inside * (1 if scales is None else scales)
-        result = shares.to(rows.dtype) @ rows / (count.clamp(min=1) if mode == MEAN else 1)
-    else:
-        largest = torch.where(inside[..., None], rows, -math.inf).amax(1)
-        result = torch.where(count > 0, largest, 0)
+    if scales is not None:
+        rows = rows * scales[:, None]
+    way = "sum" if mode == SUM else "mean" if mode == MEAN else "amax"
+    empty = torch.zeros(bags + 1, rows.shape[1])
+    result = _reduced(empty, 0, bag, rows, way, include_self=mode == SUM)[:bags]
     return result, offsets, offsets, offsets
 
 
@@ -298,6 +340,20 @@ def fold(exported: ExportedProgram) -> None:
         spec = InputSpec(InputKind.CONSTANT_TENSOR, place, first.name)
         signature.input_specs.insert(0, spec)
     graph.eliminate_dead_code()
+
+
+def shorten(exported: ExportedProgram) -> None:
+    """Give what places whole rows the indices that were expanded, and not what became of them."""
+    for node in exported.graph.nodes:
+        if node.target == torch.ops.tgraph.scattered.default:
+            index = source = node.args[1]
+            shape = index.meta["val"].shape
+            while len(shape) == 1 and source.target in VIEWS:
+                source = source.args[0]
+                if source.meta["val"].shape == shape:
+                    index = source
+            node.update_arg(1, index)
+    exported.graph.eliminate_dead_code()
 
 
 def promote(exported: ExportedProgram) -> None:

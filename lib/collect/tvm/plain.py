@@ -46,15 +46,16 @@ def unscheduled(task: IRModule, threads: int = 1) -> list[Schedule]:
     better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines`,
     :func:`by_rows`, :func:`by_columns` and :func:`by_blocks`. For several threads, each of these
     as well with the loops that they share."""
+    plain = Schedule(task)
+    plain.get_sblock("root")  # a step: TVM's database returns no schedule that has none
     if by_hand(task):
-        return [Schedule(task)]
+        return [plain]
     rules = meta_schedule.space_generator.PostOrderApply(
         sch_rules=inlining(), postprocs=[], mutator_probs={}
     )
     context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
-    plain, joined = Schedule(task), context.generate_design_space()[0]
-    for schedule in (plain, joined):
-        schedule.get_sblock("root")  # a step: TVM's database returns no schedule that has none
+    joined = context.generate_design_space()[0]
+    joined.get_sblock("root")
     found = [plain, joined]
     with suppress(RuntimeError):  # of a task whose steps cannot be placed like that
         found += by_lines(joined.copy())

@@ -15,7 +15,7 @@ from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from lib.collect.tvm.archives import load
 from lib.collect.tvm.complex_numbers import in_pairs
-from lib.collect.tvm.operators import decompositions, fold, promote
+from lib.collect.tvm.operators import decompositions, fold, promote, shorten
 from lib.collect.tvm.reasons import one_line_of, place_of
 from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError
@@ -126,6 +126,7 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         table.update(decompositions())
         rewrite(exported)
         exported = exported.run_decompositions(table)
+        shorten(exported)
         fold(exported)
         in_pairs(exported, table)
         promote(exported)
@@ -162,6 +163,19 @@ def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
     return importer.block_builder.emit_te(attention, *importer.retrieve_args(node))
 
 
+def _scattered(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return rows at their places as one program."""
+    from tvm import relax
+
+    from lib.collect.tvm.scattering import scattered
+
+    *tensors, way = importer.retrieve_args(node)
+    shapes = [[int(n) for n in tensor.ty.shape] for tensor in tensors]
+    program = scattered(shapes[0], shapes[1], str(tensors[0].ty.dtype), way)
+    name = importer.block_builder.add_func(program, "scattered")
+    return importer.block_builder.emit(relax.call_tir(name, tensors, tensors[0].ty))
+
+
 def _transposed_volume(node: torch.fx.Node, importer: Any) -> relax.Var:
     """Return a transposed convolution of volumes."""
     from tvm import relax
@@ -179,6 +193,7 @@ CONVERTED = {
     "attention.default": _attention,
     "conv_transpose3d.input": _transposed_volume,
     "layer_norm.default": _layer_norm,
+    "scattered.default": _scattered,
     "amax.default": partial(_reduced, "max"),
     "amin.default": partial(_reduced, "min"),
     "prod.dim_int": partial(_reduced, "prod"),

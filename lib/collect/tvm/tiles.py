@@ -7,16 +7,18 @@ the fastest of 16 takes up to twice as long. These are of its own space, with cu
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import product
 
+from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 from tvm.target import codegen
 
 from lib.collect.tvm.attention import largest_divisor
-from lib.collect.tvm.compiler import Sampler, by_hand, hash_of, target_of
+from lib.collect.tvm.compiler import SPATIAL, Sampler, by_hand, hash_of, target_of
 
 ROWS = range(2, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
@@ -51,7 +53,8 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
         return sampler.designs
     found: dict[str, Schedule] = {}
     changes = sampler.context.space_generator.postprocs
-    cut = _choices(sampler.designs, lanes) or _choices(sampler.designs, FEWEST)
+    group = group_of(sampler.task)
+    cut = _choices(sampler.designs, lanes, group) or _choices(sampler.designs, FEWEST, group)
     for unrolled, (cuts, design) in product(UNROLLED, cut[: most // len(UNROLLED)]):
         schedule = Schedule(sampler.task)
         with suppress(RuntimeError):  # of steps that cannot be placed with these cuts
@@ -62,7 +65,21 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
     return list(found.values())
 
 
-def _choices(designs: Sequence[Schedule], lanes: int) -> list[tuple[list[list[int]], Schedule]]:
+def group_of(task: IRModule) -> int:
+    """Return how many neighbours of a result read the same inputs: those of a group of a
+    convolution; 0 for all."""
+    schedule = Schedule(task)
+    for step in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
+        own = [axis.var.name for axis in step.iter_vars if int(axis.iter_type) == SPATIAL]
+        if len(own) < len(step.iter_vars):
+            sizes = re.findall(rf"\b{own[-1]} // (?:T\.int64\()?(\d+)", str(step.reads))
+            return min(map(int, sizes), default=0)
+    return 0
+
+
+def _choices(
+    designs: Sequence[Schedule], lanes: int, group: int
+) -> list[tuple[list[list[int]], Schedule]]:
     """Return cuts of all loops, with the design that they are of."""
     found = []
     for design in designs:
@@ -71,7 +88,7 @@ def _choices(designs: Sequence[Schedule], lanes: int) -> list[tuple[list[list[in
         parts = [int(one.attrs[0]) for one in tiles]
         own, summed = ([n for n, k in zip(lengths, parts, strict=True) if k == of] for of in (4, 2))
         if len(own) > 1 and summed and len(own) + len(summed) == len(tiles):
-            found += [(loads, cuts, design) for loads, cuts in _cuts(own, summed, lanes)]
+            found += [(loads, cuts, design) for loads, cuts in _cuts(own, summed, lanes, group)]
     return [(cuts, design) for _, cuts, design in sorted(found, key=lambda one: one[0])]
 
 
@@ -94,7 +111,7 @@ def _decided(trace: Trace, cuts: Sequence[Sequence[int]], unrolled: int) -> Trac
 
 
 def _cuts(
-    own: Sequence[int], summed: Sequence[int], lanes: int
+    own: Sequence[int], summed: Sequence[int], lanes: int, group: int
 ) -> Iterator[tuple[float, list[list[int]]]]:
     """Yield cuts, after the loads for a multiplication: of a block's loops, then of its sum's.
 
@@ -102,9 +119,10 @@ def _cuts(
     lines of an image: 14 pixels have no other four rows. A window is summed inside or outside a
     part of the channels. Large weights are read once: all rows of an image take their turns at a
     part of these. Where each channel is summed on its own, a tile has one vector of channels, and
-    its window goes over what is in registers.
+    its window goes over what is in registers. A vector is of one group of channels.
     """
     *outer, columns = own
+    group = group or columns
     *window, channels = summed
     rowed = [k for k, length in enumerate(outer) if any(length % rows == 0 for rows in ROWS)]
     if vector := math.prod(outer) == 1:  # is multiplied: its tile is one row
@@ -119,7 +137,7 @@ def _cuts(
         for lines, rows, wide in product(
             (1, 2) if paired else (1,), range(2, 15), (1,) if apart else (1, 2, 4)
         )
-        if length % rows == 0 and columns % (wide * lanes) == 0 and lines * rows in ROWS
+        if length % rows == 0 and group % (wide * lanes) == 0 and lines * rows in ROWS
         if lanes // 4 <= lines * rows * wide <= 2 * lanes - SPARE
     ]
     if vector:

@@ -1,7 +1,8 @@
 """Channels that no vector divides, filled up.
 
 Vectors run over channels, and of 58 or 100 the last one has a part only. So weights get channels of
-zeros, and what is computed keeps them until an operator cannot have more than there are.
+zeros, and what is computed keeps them until an operator cannot have more than there are. Groups of
+few channels become one: a vector is of one group.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lib.files.processor import LANES
 
 CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 POOLED = ("relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.image.resize2d")
+MOST_TOGETHER = 4  # groups of a convolution
 FEWEST, WORK = 16, 1 << 16  # products of a sum, and of all, for which copies are worth their time
 # Operators that are computed for each channel alone, and what they make of the channels added.
 OF_EACH = {
@@ -39,6 +41,21 @@ def width(channels: int) -> int:
         return channels
     filled = channels + -channels % LANES
     return filled if SHARE * (filled - channels) <= channels else channels + -channels % half
+
+
+def together(groups: int, outputs: int) -> int:
+    """Return how many groups of a convolution, of so many results each, become one of whole
+    vectors; 1 if there would be too many zeros."""
+    count = LANES // 2 // math.gcd(outputs, LANES // 2)
+    return count if count <= MOST_TOGETHER and groups % count == 0 else 1
+
+
+def _joined(weight: relax.Expr, count: int, outputs: int) -> relax.Expr:
+    """Return weights (*window, inputs, groups x outputs), in which each of some neighbouring groups
+    has zeros for what the others read."""
+    *_, inputs, every = whole(weight.ty.shape)
+    own = np.arange(every) // outputs % count == np.arange(count * inputs)[:, None] // inputs
+    return relax.op.multiply(relax.op.concat([weight] * count, -2), relax.const(own, "float32"))
 
 
 @mutator
@@ -100,8 +117,14 @@ class _Wide(PyExprMutator):
         of, groups = self.wide(x), int(call.attrs.groups) if name in CONVOLUTIONS else 1
         x = x if of is None else of
         channels, filled = whole(x.ty.shape)[-1], width(outputs)
+        if groups > 1 and (inputs > 1 or groups != outputs):
+            count = together(groups, outputs // groups)
+            if count == 1:
+                return None
+            weight = self.builder_.emit(_joined(weight, count, outputs // groups))
+            return convolved_as(call, call.args[0], weight, groups=groups // count), 0.0
         if groups > 1:
-            if of is None or groups != outputs or inputs > 1:
+            if of is None:
                 return None
             more, groups = {-1: channels - outputs}, channels
         else:

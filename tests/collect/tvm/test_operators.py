@@ -33,6 +33,13 @@ class Operators(nn.Module):
             "scatter_add": x.scatter_add(2, (x[..., 1:] > 0) * 2, x[..., :2]),
             "scatter": x.scatter(1, j.new_tensor([0, 3])[:, None].expand(5, 2, 3), x[:, :2]),
             "scatter of a number": x.scatter(2, (x[..., :1] > 0).long(), 7.0),
+            "scatter_reduce": [
+                x.scatter_reduce(
+                    0, i.expand(4, 3, 3).transpose(0, 1) % 5, x[:3], way, include_self=own
+                )
+                for way in ("sum", "prod", "mean", "amax", "amin")
+                for own in (True, False)
+            ],
             "windows": x.unfold(1, 3, 1),
             "image to columns": functional.unfold(image, 3, padding=1, stride=2),
             "sums of bags": bag(bags, table, starts, None, 2.0, False, "sum", False, shares),

@@ -27,11 +27,12 @@ def convolution(size: int, inputs: int, outputs: int, kernel: int) -> IRModule:
     return alone(create_prim_func([image, weights, topi.nn.relu(result)]))
 
 
-def apart(size: int, channels: int, kernel: int) -> IRModule:
-    """Return a convolution of each channel on its own, as networks are imported with it."""
+def apart(size: int, channels: int, kernel: int, group: int = 1) -> IRModule:
+    """Return a convolution of each channel on its own, or of groups of some, as networks are
+    imported with it."""
     image = placeholder((1, size, size, channels), name="image")
-    weights = placeholder((kernel, kernel, 1, channels), name="weights")
-    how = {"data_layout": "NHWC", "kernel_layout": "HWIO", "groups": channels}
+    weights = placeholder((kernel, kernel, group, channels), name="weights")
+    how = {"data_layout": "NHWC", "kernel_layout": "HWIO", "groups": channels // group}
     result = topi.nn.conv(image, weights, 1, kernel // 2, 1, **how)
     return alone(create_prim_func([image, weights, topi.nn.relu(result)]))
 
@@ -62,6 +63,7 @@ def cuts_of(schedule) -> list[tuple[int, ...]]:
         convolution(7, 256, 128, 3),
         apart(14, 32, 3),
         apart(7, 48, 5),
+        apart(7, 96, 3, 16),
     ],
 )
 def test_tiles_fit_registers_and_compute_the_same(task, lanes):
@@ -81,6 +83,12 @@ def test_tiles_fit_registers_and_compute_the_same(task, lanes):
 def test_forty_channels_are_vectors_of_eight():
     found = tilings(Sampler(convolution(14, 16, 40, 1), 0), 16, 3)
     assert {cuts_of(schedule)[-1][3] for schedule in found} == {8}
+
+
+def test_a_vector_is_of_one_group_of_channels():
+    for lanes, group, tile in ((8, 8, {8}), (16, 8, {8}), (8, 24, {8}), (8, 32, {8, 16, 32})):
+        found = tilings(Sampler(apart(8, 96, 3, group), 0), lanes, 99)
+        assert {cuts_of(schedule)[-1][3] for schedule in found} == tile
 
 
 def test_a_sum_that_no_small_number_divides_is_taken_in_larger_parts():

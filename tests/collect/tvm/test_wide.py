@@ -15,7 +15,7 @@ from torch.nn import functional
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.wide import width
+from lib.collect.tvm.wide import MOST_TOGETHER, together, width
 from tests.collect.tvm.test_importing import Does, trained
 
 SIZE = 14  # of images
@@ -26,6 +26,25 @@ def test_it_adds_a_part_of_a_vector(channels):
     filled = width(channels)
     assert filled % 8 == 0 and 0 <= filled - channels < 16
     assert filled - channels < 8 or 8 * (filled - channels) <= channels
+
+
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_groups_become_few_of_whole_vectors(groups, outputs):
+    count = together(groups, outputs)
+    assert groups % count == 0 and 1 <= count <= MOST_TOGETHER
+    fewer = [n for n in range(1, count) if n * outputs % 8 == 0]
+    assert count == 1 or (count * outputs % 8 == 0 and not fewer)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups", "fewer"),
+    [(16, 16, 4, 2), (12, 24, 6, 3), (8, 16, 8, 2), (20, 40, 4, 1), (15, 9, 3, 3), (12, 12, 2, 2)],
+)
+def test_groups_of_few_channels_become_one(inputs, outputs, groups, fewer):
+    layer = nn.Conv2d(inputs, outputs, 3, groups=groups)
+    network = imported(Network("groups", lambda: (layer, (torch.randn(1, inputs, 9, 9),))))
+    shapes = {(*map(int, p.shape),) for t in graph_of(network).tasks for p in t["main"].params}
+    assert (3, 3, inputs // fewer, outputs) in shapes
 
 
 def convolutions(*layers: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

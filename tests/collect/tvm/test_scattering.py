@@ -1,0 +1,65 @@
+"""Rows that go to places of another tensor: programs of TVM, as PyTorch computes them."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+import torch
+import tvm
+from torch import nn
+
+from lib.collect.tvm.compiler import Sampler, by_hand, rebuilt
+from lib.collect.tvm.graph import graph_of
+from lib.collect.tvm.importing import imported
+from lib.collect.tvm.networks import Network
+from lib.collect.tvm.plain import unscheduled
+from lib.collect.tvm.scattering import PLACED
+from lib.collect.tvm.tiles import tilings
+
+
+class Edges(nn.Module):
+    """What layers of graph networks and of recommenders do with rows, in several ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.EmbeddingBag(9, 3, mode="mean", padding_idx=2)
+
+    def forward(self, x, rows, index, each, starts):
+        places, nothing = index[:, None].expand_as(rows), x * 0
+        return (
+            nothing.index_add(0, index, rows) * 2,
+            nothing.scatter_add(0, places, rows),
+            nothing.scatter_reduce(0, places, rows, "amax", include_self=False),
+            nothing.scatter_reduce(0, places, rows, "mean", include_self=False),
+            x.T.index_add(1, index, rows.T),
+            x.scatter_add(0, each, rows),
+            x.scatter(1, each[:5, :1] % 3, 7.0),
+            torch.zeros(5).index_add(0, index, rows[:, 0]),
+            torch.zeros(5, dtype=torch.int64).index_add(0, index, index),
+            self.bags(index, starts),
+        )
+
+
+def test_rows_go_to_their_places_as_in_pytorch():
+    torch.manual_seed(1)
+    x, rows = torch.randn(5, 3), torch.randn(40, 3)
+    inputs = x, rows, torch.randint(0, 4, (40,)), torch.randint(0, 5, (40, 3))
+    inputs += (torch.tensor([0, 3, 3, 20]),)
+    network = imported(Network("edges", lambda: (Edges(), inputs)))  # fails if they differ
+    placed = [task for task in graph_of(network).tasks if PLACED in task.script()]
+    indices = [[len(p.shape) for p in task["main"].params if p.dtype == "int64"] for task in placed]
+    assert len(placed) >= 7 and [2] in indices and indices.count([1]) >= 4
+    for task in placed:
+        assert by_hand(task)
+        (plain,) = unscheduled(task)
+        (drawn,) = tilings(sampler := Sampler(task, 0), 8, 4)
+        for schedule in (plain, drawn, *sampler.draw(1)):
+            again = rebuilt(task, str_of(schedule))
+            assert again.mod.script() == task.script() and len(schedule.trace.insts)
+
+
+def str_of(schedule) -> str:
+    """The trace of a schedule."""
+    return tvm.ir.save_json(schedule.trace.as_json(False))
