@@ -45,6 +45,7 @@ BY_HAND = {
     scattering.PLACED: scattering.schedules,
     winograd.PRODUCTS: winograd.schedules,
 }
+PADDED = "PadInput"  # in the name of a step that puts zeros around a tensor
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -119,7 +120,7 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
     if not all(step.reads for step in steps):
         reuse = None  # it would place a product's reader before numbers made from nothing
     rules = [
-        *inlining(),
+        *inlining(task),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
         schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
@@ -137,15 +138,20 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
     )
 
 
-def inlining() -> list[schedule_rule.ScheduleRule]:
-    """Return MetaSchedule's rules that join steps."""
+def inlining(task: IRModule) -> list[schedule_rule.ScheduleRule]:
+    """Return MetaSchedule's rules that join steps: zeros around a sum's inputs stay a step, those
+    around what is added to it must not, since its tiles could not be joined with that."""
+    schedule = tvm.s_tir.Schedule(task)
+    steps = [*map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))]
+    sums = (k for k, step in enumerate(steps) if any(int(x.iter_type) for x in step.iter_vars))
+    added = any(PADDED in str(step.name_hint) for step in steps[next(sums, len(steps)) : -1])
     return [
         schedule_rule.InlineConstantScalars(),
         schedule_rule.AutoInline(
             into_producer=False,
             into_consumer=True,
             inline_const_tensor=True,
-            disallow_if_then_else=True,
+            disallow_if_then_else=not added,
             require_injective=True,
             require_ordered=True,
             disallow_op=["tirx.exp"],

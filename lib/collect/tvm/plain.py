@@ -51,7 +51,7 @@ def unscheduled(task: IRModule, threads: int = 1) -> list[Schedule]:
     if by_hand(task):
         return [plain]
     rules = meta_schedule.space_generator.PostOrderApply(
-        sch_rules=inlining(), postprocs=[], mutator_probs={}
+        sch_rules=inlining(task), postprocs=[], mutator_probs={}
     )
     context = meta_schedule.TuneContext(task, target=SCHEDULE_TARGET, space_generator=rules)
     joined = context.generate_design_space()[0]

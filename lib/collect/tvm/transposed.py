@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tvm import relax, te, tirx
+from tvm.ir import GenericConst
 
 CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d}  # by their number of dimensions
 LAYOUTS = {1: ("NWC", "WIO"), 2: ("NHWC", "HWIO")}
@@ -154,6 +155,9 @@ def filled_up(x: relax.Expr, more: Mapping[int, int]) -> relax.Expr:
     sides = [0] * 2 * len(x.ty.shape)
     for axis, count in more.items():
         sides[2 * (axis % len(x.ty.shape)) + 1] = count
+    if isinstance(x, GenericConst):  # TVM would do it in each run
+        pairs = np.reshape(sides, (-1, 2)).tolist()
+        return relax.const(np.pad(x.value.numpy(), pairs), str(x.ty.dtype))
     return relax.op.nn.pad(x, sides)
 
 

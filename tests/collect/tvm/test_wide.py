@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
+from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
+from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.wide import MOST_TOGETHER, together, width
 from tests.collect.tvm.test_importing import Does, trained
 
@@ -75,6 +77,7 @@ WHOLE = {  # networks of which all is computed with more channels
         (torch.randn(1, 20, 140),),
     ),
 }
+ADDED = torch.arange(2000.0)[:, None]  # to one channel
 PARTS = {  # networks that must have no more channels at some places
     "a gate": lambda: (
         Does(gated, nn.Conv2d(16, 30, 1), nn.Conv2d(30, 30, 1)),
@@ -83,6 +86,14 @@ PARTS = {  # networks that must have no more channels at some places
     "what divides by zeros": lambda: (
         Does(lambda f, g, x: g(f(x).tanh() / f(x)), nn.Linear(50, 50), nn.Linear(50, 50)),
         (torch.randn(99, 50),),
+    ),
+    "a constant for one channel": lambda: (
+        Does(lambda f, x: (f(x) + ADDED).clamp(min=1), nn.Linear(64, 1)),
+        (torch.randn(2000, 64),),
+    ),
+    "a padded tensor": lambda: (
+        Does(lambda f, x: f(x) + functional.pad(x[:, :1], (0, 7)), nn.Linear(64, 8)),
+        (torch.randn(2000, 64),),
     ),
     "by a vector": lambda: (
         Does(lambda f, x: f(x) @ f.bias, nn.Linear(50, 50)),
@@ -102,6 +113,8 @@ PARTS = {  # networks that must have no more channels at some places
 @pytest.mark.parametrize("name", [*WHOLE, *PARTS])
 def test_it_computes_what_it_did(name):
     network = imported(Network(name, (WHOLE | PARTS)[name]))  # which compares with PyTorch
-    programs = [task["main"] for task in graph_of(network).tasks]
+    tasks = graph_of(network).tasks
+    assert all(Sampler(task, 0).designs and unscheduled(task) for task in tasks)
+    programs = [task["main"] for task in tasks]
     lasts = {int(p.shape[-1]) for program in programs for p in program.params}
     assert name in PARTS or 30 not in lasts
