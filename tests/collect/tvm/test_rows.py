@@ -28,9 +28,19 @@ FILLED = {
         nn.Sequential(nn.Conv2d(16, 32, (1, 7), padding=(0, 3)), nn.ReLU()),
         (torch.randn(1, 16, 17, 17),),
     ),
+    "pixels of a line of 13": lambda: (
+        nn.Sequential(nn.Conv2d(16, 48, 1), nn.ReLU()),
+        (torch.randn(2, 16, 13, 13),),
+    ),
     "scores": lambda: (Does(lambda x, y: x @ y), (torch.randn(2, 39, 8), torch.randn(2, 8, 128))),
 }
 LEFT = {
+    "a line of 13 in steps": lambda: (nn.Conv2d(16, 48, 1, 2), (torch.randn(1, 16, 25, 25),)),
+    "a line of 13 in groups": lambda: (
+        nn.Conv2d(32, 48, 1, groups=2),
+        (torch.randn(1, 32, 13, 13),),
+    ),
+    "padded to 13": lambda: (nn.Conv2d(16, 48, 1, padding=1), (torch.randn(1, 16, 11, 11),)),
     "a vector": lambda: (nn.Linear(64, 128), (torch.randn(64),)),
     "by a vector": lambda: (Does(lambda x, y: x @ y), (torch.randn(41, 64), torch.randn(64))),
     "few": lambda: (nn.Linear(64, 128), (torch.randn(7, 64),)),
