@@ -102,6 +102,12 @@ class Scheduled:
     module: IRModule
 
 
+def blocks_of(task: IRModule) -> list[tvm.s_tir.SBlock]:
+    """Return the steps of a task, in their order."""
+    schedule = tvm.s_tir.Schedule(task)
+    return [*map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))]
+
+
 def by_hand(task: IRModule) -> Callable[[IRModule], list[tvm.s_tir.Schedule]] | None:
     """Return what makes a task's schedules, if it is a program that has its own."""
     steps = attention.steps_of(tvm.s_tir.Schedule(task))
@@ -114,10 +120,8 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
     if schedules := by_hand(task):
         found = schedules(task)
         return meta_schedule.space_generator.ScheduleFn(lambda _: found, [], [], {})
-    schedule = tvm.s_tir.Schedule(task)
-    steps = map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
-    if not all(step.reads for step in steps):
+    if not all(step.reads for step in blocks_of(task)):
         reuse = None  # it would place a product's reader before numbers made from nothing
     rules = [
         *inlining(task),
@@ -141,8 +145,7 @@ def space_of(task: IRModule, packs: bool) -> meta_schedule.space_generator.Space
 def inlining(task: IRModule) -> list[schedule_rule.ScheduleRule]:
     """Return MetaSchedule's rules that join steps: zeros around a sum's inputs stay a step, those
     around what is added to it must not, since its tiles could not be joined with that."""
-    schedule = tvm.s_tir.Schedule(task)
-    steps = [*map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))]
+    steps = blocks_of(task)
     sums = (k for k, step in enumerate(steps) if any(int(x.iter_type) for x in step.iter_vars))
     added = any(PADDED in str(step.name_hint) for step in steps[next(sums, len(steps)) : -1])
     return [

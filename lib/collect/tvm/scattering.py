@@ -48,8 +48,7 @@ def scattered(x: Sequence[int], index: Sequence[int], kind: str, way: str) -> ti
         with T.grid(index[0], x[1]) as (i, j), T.sblock(PLACED):
             row, column = T.axis.remap("RS", [i, j])
             place = places[row] if len(index) == 1 else places[row, column]
-            read = places[row] if len(index) == 1 else places[row, column]
-            T.reads(read, rows[row, column], after[0 : x[0], column])
+            T.reads(place, rows[row, column], after[0 : x[0], column])
             T.writes(after[0 : x[0], column])
             number = WAYS[way](after[place, column], rows[row, column])
             T.buffer_store(after, number, [place, column])

@@ -18,7 +18,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.target import codegen
 
 from lib.collect.tvm.attention import largest_divisor
-from lib.collect.tvm.compiler import SPATIAL, Sampler, by_hand, hash_of, target_of
+from lib.collect.tvm.compiler import SPATIAL, Sampler, blocks_of, by_hand, hash_of, target_of
 
 ROWS = range(2, 15)  # of a tile, in one or two lines of an image
 AT_ROOT, INLINED = -1, -2  # where a block is computed: before all loops, or where it is read
@@ -68,8 +68,7 @@ def tilings(sampler: Sampler, lanes: int, most: int) -> list[Schedule]:
 def group_of(task: IRModule) -> int:
     """Return how many neighbours of a result read the same inputs: those of a group of a
     convolution; 0 for all."""
-    schedule = Schedule(task)
-    for step in map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root"))):
+    for step in blocks_of(task):
         own = [axis.var.name for axis in step.iter_vars if int(axis.iter_type) == SPATIAL]
         if len(own) < len(step.iter_vars):
             sizes = re.findall(rf"\b{own[-1]} // (?:T\.int64\()?(\d+)", str(step.reads))

@@ -56,10 +56,5 @@ def test_rows_go_to_their_places_as_in_pytorch():
         (plain,) = unscheduled(task)
         (drawn,) = tilings(sampler := Sampler(task, 0), 8, 4)
         for schedule in (plain, drawn, *sampler.draw(1)):
-            again = rebuilt(task, str_of(schedule))
+            again = rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
             assert again.mod.script() == task.script() and len(schedule.trace.insts)
-
-
-def str_of(schedule) -> str:
-    """The trace of a schedule."""
-    return tvm.ir.save_json(schedule.trace.as_json(False))
