@@ -85,7 +85,7 @@ class _Wide(PyExprMutator):
         if all(fixed):
             return call
         if name in CONVOLUTIONS or name == "relax.matmul":
-            made = self.product(call, name) if fixed[1] else None
+            made = self.product(call, name) if fixed[1] else self.of_two(call, name)
         elif name in OF_EACH:
             made = self.of_each(call, fixed)
         elif name in POOLED and str(call.attrs.layout) == "NHWC":
@@ -137,6 +137,17 @@ class _Wide(PyExprMutator):
         if name == "relax.matmul":
             return relax.op.matmul(x, weight), 0.0
         return convolved_as(call, x, weight, groups=groups), 0.0
+
+    def of_two(self, call: relax.Call, name: str) -> tuple[relax.Expr, float] | None:
+        """Return products of two results, one of each in a batch, of which the second gets columns
+        of zeros; nothing if it has too few rows for that."""
+        x, y = call.args
+        if name != "relax.matmul" or len(x.ty.shape) != len(y.ty.shape) or len(x.ty.shape) < 2:
+            return None
+        filled = width(columns := whole(y.ty.shape)[-1])
+        if filled == columns or min(whole(x.ty.shape)[-2:]) < LANES // 2:
+            return None
+        return relax.op.matmul(x, filled_up(y, {-1: filled - columns})), 0.0
 
     def of_each(self, call: relax.Call, fixed: list[bool]) -> tuple[relax.Expr, float] | None:
         """Return an operator on values with more channels; nothing if there are none, or if what it

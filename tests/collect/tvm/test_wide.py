@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.graph import graph_of
-from lib.collect.tvm.importing import imported
+from lib.collect.tvm.importing import Imported, imported
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.plain import unscheduled
 from lib.collect.tvm.wide import MOST_TOGETHER, together, width
@@ -45,8 +45,23 @@ def test_groups_become_few_of_whole_vectors(groups, outputs):
 def test_groups_of_few_channels_become_one(inputs, outputs, groups, fewer):
     layer = nn.Conv2d(inputs, outputs, 3, groups=groups)
     network = imported(Network("groups", lambda: (layer, (torch.randn(1, inputs, 9, 9),))))
-    shapes = {(*map(int, p.shape),) for t in graph_of(network).tasks for p in t["main"].params}
-    assert (3, 3, inputs // fewer, outputs) in shapes
+    assert (3, 3, inputs // fewer, outputs) in shapes_of(network)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(27, 32), (7, 7), (48, 48), (99, 104)])
+def test_products_of_two_results_are_of_whole_vectors(rows, columns):
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x.mT).masked_fill(x[..., :1].mT < 0, -9).softmax(-1) @ x
+
+    x = torch.randn(3, rows, 20)
+    network = imported(Network("attention", lambda: (Does(attention), (x,))))
+    assert (3, 20, columns) in shapes_of(network)
+    assert (3, rows, 24 if rows > 7 else 20) in shapes_of(network)
+
+
+def shapes_of(network: Imported) -> set[tuple[int, ...]]:
+    tasks = graph_of(network).tasks
+    return {(*map(int, p.shape),) for task in tasks for p in task["main"].params}
 
 
 def convolutions(*layers: nn.Module) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
@@ -99,6 +114,11 @@ PARTS = {  # networks that must have no more channels at some places
         Does(lambda f, x: f(x) @ f.bias, nn.Linear(50, 50)),
         (torch.randn(99, 50),),
     ),
+    "two vectors": lambda: (Does(lambda x: x @ x.exp()), (torch.randn(999),)),
+    "a batch and one": lambda: (
+        Does(lambda x: x[:, :1].exp() @ x.mT @ x),
+        (torch.randn(2, 5, 30, 30),),
+    ),
     "groups": lambda: convolutions(nn.Conv2d(30, 30, 3, groups=3), nn.ELU(), nn.Conv2d(30, 60, 1)),
     "a shuffle": lambda: convolutions(nn.ReLU(), nn.ChannelShuffle(2), nn.Conv2d(30, 30, 1)),
     "normalized over channels": lambda: convolutions(nn.GroupNorm(5, 30), nn.Softmax(1)),
@@ -116,5 +136,5 @@ def test_it_computes_what_it_did(name):
     tasks = graph_of(network).tasks
     assert all(Sampler(task, 0).designs and unscheduled(task) for task in tasks)
     programs = [task["main"] for task in tasks]
-    lasts = {int(p.shape[-1]) for program in programs for p in program.params}
+    lasts = {int(n) for program in programs for p in program.params for n in p.shape[-1:]}
     assert name in PARTS or 30 not in lasts
