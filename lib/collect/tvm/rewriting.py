@@ -3,7 +3,8 @@
 A batch normalization at inference is a scale and a shift of each channel, which depend on weights
 alone; after a convolution they become part of its weights (Ioffe and Szegedy 2015, algorithm 2).
 Attention without a mask needs no look for queries all of whose keys are masked. Attention of which
-no cache holds all scores stays one operator.
+no cache holds all scores stays one operator. So it does where a network writes its products and its
+softmax itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lib.files.processor import LANES
 
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
+PRODUCTS, SOFTMAX = (_aten.matmul.default, _aten.bmm.default), _aten.softmax.int
 MOST_SCORES = 1 << 20  # of attention in parts
 FEW = 4  # vectors, of which a part of one is no matter
 MASKED = -1e9  # a score, which softmax makes 0
@@ -53,17 +55,17 @@ def _shape(
 
 def rewrite(exported: ExportedProgram) -> None:
     """Replace batch normalizations, and attention that is large or without a mask."""
+    kinds = _aten._assert_tensor_metadata.default  # of a cast's input: nobody reads it
+    for node in exported.graph.find_nodes(op="call_function", target=kinds):
+        exported.graph.erase_node(node)
     for node in list(exported.graph.nodes):
-        if node.target == _aten.batch_norm.default and not node.args[5]:
-            parts = _folded
-        elif node.target == _aten.scaled_dot_product_attention.default and (
-            _is_large(node) or _is_plain(node)
-        ):
-            parts = _attention
-        else:
-            continue
         with exported.graph.inserting_before(node):
-            result = parts(exported.graph, node)
+            if node.target == _aten.batch_norm.default and not node.args[5]:
+                result = _folded(exported.graph, node)
+            elif (found := _found(exported.graph, node)) and (_is_large(found) or _is_plain(found)):
+                result = _attention(exported.graph, found)
+            else:
+                continue
         result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         exported.graph.erase_node(node)
@@ -106,6 +108,46 @@ def _shift(graph: Graph, scale: Node, mean: Node, bias: Node | None) -> Node:
     if bias is None:
         return graph.call_function(_aten.neg.default, (shift,))
     return graph.call_function(_aten.sub.Tensor, (bias, shift))
+
+
+def _found(graph: Graph, node: Node) -> Node | None:
+    """Return the operator of attention that a node is, or whose result it computes in parts."""
+    if node.target == _aten.scaled_dot_product_attention.default:
+        return node
+    if node.target not in PRODUCTS or (weights := _behind(node.args[0])).target != SOFTMAX:
+        return None
+    scores, mask, scale = _behind(weights.args[0]), None, 1.0
+    if scores.target == _aten.masked_fill.Scalar and scores.args[2] == -math.inf:
+        mask = _call(graph, _aten.logical_not.default, scores.args[1])
+        mask.meta = dict(scores.args[1].meta)
+        scores = scores.args[0]
+    elif scores.target == _aten.add.Tensor and isinstance(scores.args[1], Node):
+        scores, mask = scores.args
+    if scores.target in (_aten.mul.Tensor, _aten.div.Tensor) and isinstance(scores.args[1], float):
+        scale = scores.args[1] if scores.target == _aten.mul.Tensor else 1 / scores.args[1]
+        scores = scores.args[0]
+    read = node.args[0], weights, scores
+    if scores.target not in PRODUCTS or any(len(one.users) > 1 for one in read):
+        return None
+    if weights.args[1] not in (-1, weights.meta["val"].ndim - 1) or scores.meta["val"].ndim < 2:
+        return None
+    queries, columns = scores.args
+    keys = _call(graph, _aten.transpose.int, columns, -2, -1)
+    keys.meta = {"val": columns.meta["val"].mT}
+    how = {"attn_mask": mask, "scale": scale}
+    parts, operator = (queries, keys, node.args[1]), _aten.scaled_dot_product_attention.default
+    found = graph.call_function(operator, parts, how)
+    found.meta = dict(node.meta)
+    return found
+
+
+def _behind(node: Node) -> Node:
+    """Return the node whose values a node passes on at inference."""
+    while node.target == _aten.dropout.default or (
+        node.target == _aten.to.dtype and node.meta["val"].dtype == node.args[0].meta["val"].dtype
+    ):
+        node = node.args[0]
+    return node
 
 
 def _attention(graph: Graph, node: Node) -> Node:

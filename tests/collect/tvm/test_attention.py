@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,33 @@ def test_a_network_has_it_where_no_cache_holds_all_scores(name):
     assert len({s.mod.script() for s in Sampler(tasks[0], 0).draw(8)}) == 4  # and no others
     machine = runner(compiled(found.module, found.values, "sse2"), found.inputs)
     assert difference(arrays_of(machine())[0], found.expected[0]) < 2e-6
+
+
+def written_out(x, y, scale=lambda s: s / 4.0, mask=lambda s: s, result=lambda w, y: w @ y):
+    scores = mask(scale(x @ y.transpose(-1, -2)))
+    weights = functional.softmax(scores, -1, dtype=torch.float32).to(x.dtype)
+    return result(functional.dropout(weights, 0.1, False), y)
+
+
+HIDDEN = SEEN.logical_not()
+WRITTEN = {  # and whether PyTorch's operator takes its place
+    "a quotient": (True, {}),
+    "a product": (True, {"scale": lambda scores: scores * 0.3}),
+    "queries as scaled": (True, {"scale": lambda scores: scores}),
+    "a mask that is added": (True, {"mask": lambda scores: scores + SEEN.log()}),
+    "a mask": (True, {"mask": lambda scores: scores.masked_fill(HIDDEN, -torch.inf)}),
+    "low scores": (False, {"mask": lambda scores: scores.masked_fill(HIDDEN, -9.0)}),
+    "weights that are read": (False, {"result": lambda weights, y: (weights @ y, weights)}),
+    "weights of queries": (False, {"mask": lambda scores: scores.transpose(-1, -2)}),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_it_is_found_where_a_network_writes_it_out(name):
+    expected, how = WRITTEN[name]
+    inputs = torch.randn(8, 4, 200, 16), torch.randn(8, 4, 200, 16)
+    found = imported(Network("mine", lambda: (Does(partial(written_out, **how)), inputs)))
+    assert len([task for task in graph_of(found).tasks if by_hand(task)]) == expected
 
 
 def test_a_network_has_parts_where_a_cache_holds_all_scores():
