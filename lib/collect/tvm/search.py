@@ -72,7 +72,7 @@ class Search:
             name: what it computes.
             values: of its arguments in the network; none for numbers drawn at random.
         """
-        task = compiler.hash_of(module)
+        task, device, threads = compiler.hash_of(module), self.args.device, self.args.threads
         talk = replace(self.talk, task=task)
         cached, bundled = self.taken(module, talk)
         before = self.database.measured(module)
@@ -81,11 +81,12 @@ class Search:
         fastest = np.nan
         if left:
             values = varied(values, int(task, 16))
-            plain = unscheduled(module, self.args.threads)
-            modules = [schedule.mod for schedule in plain]
-            footprint = self.footprints[task]
-            batch = Batch(task, modules, self.args.device, values, footprint=footprint)
-            seconds, checks = time_programs(batch)
+            sampler, plain = compiler.Sampler(module, self.args.seed), unscheduled(module, threads)
+            tiled = None if searched else self.tiles(sampler)
+            only = bool(tiled) or searched  # its results are needed, and others are faster
+            modules = [schedule.mod for schedule in plain[: 1 if only else None]]
+            how = {"footprint": self.footprints[task]} | ({"most": 0} if only else {})
+            seconds, checks = time_programs(Batch(task, modules, device, values, **how))
             if np.isnan(seconds[0]):
                 raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
             seconds = np.where(same(checks, checks[0]), seconds, np.nan)
@@ -93,7 +94,7 @@ class Search:
         metadata = {"operators": name, "unscheduled": float(fastest)}
         talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
         if left:
-            self.rounds(module, talk, left, checks[0], values, not searched)
+            self.rounds(sampler, talk, left, checks[0], values, tiled)
             if fastest < np.nanmin(self.database.measured(module), initial=np.inf):
                 self.database.add(module, plain[np.nanargmin(seconds)], float(fastest))
         if self.cache:
@@ -120,23 +121,27 @@ class Search:
             self.database.add(module, *found)
         return cached, bool(found)
 
+    def tiles(self, sampler: compiler.Sampler) -> list[Schedule]:
+        """Return the tiles, which registers hold, that a search by the predictor begins with."""
+        asks = self.args.cost_model == PREDICTOR
+        return tilings(sampler, lanes_of(self.args.device), TILED) if asks else []
+
     def rounds(
         self,
-        module: IRModule,
+        sampler: compiler.Sampler,
         talk: Talk,
         left: int,
         expected: np.ndarray,
         values: Sequence[np.ndarray],
-        begins: bool,
+        tiled: Sequence[Schedule] | None,
     ) -> None:
         """Measure so many more; what programs compute must have this fingerprint.
 
-        A search begins with tiles that registers hold: in turns the fastest as predicted, which may
-        not know the processor, and those that load least.
+        A search begins with tiles, if there are some: in turns the fastest as predicted, which may
+        not know the processor, and those that load least. One that goes on has None.
         """
-        model, sampler = self.model(talk), compiler.Sampler(module, self.args.seed)
-        asks = begins and isinstance(model, PredictorModel)
-        if tiled := tilings(sampler, lanes_of(self.args.device), TILED) if asks else []:
+        model, module = self.model(talk), sampler.task
+        if tiled:
             order = np.argsort(model.logs(talk.task, tiled)).tolist()
             turns = (k for place, best in enumerate(order) for k in (best, place))
             first = list(dict.fromkeys(turns))[: min(ROUND, left)]
@@ -145,7 +150,7 @@ class Search:
         if not left:
             return
         if not compiler.differ(few := sampler.draw(FEW)):
-            if begins:
+            if tiled is not None:
                 self.measure(module, talk, few[:1], expected, values)
             return
         seed = self.args.seed + len(self.database.measured(module))
