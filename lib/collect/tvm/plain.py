@@ -10,8 +10,9 @@ from operator import mul
 
 from tvm import tirx
 from tvm.ir import IRModule
-from tvm.s_tir import Schedule, ScheduleError, meta_schedule
+from tvm.s_tir import SBlock, Schedule, ScheduleError, meta_schedule
 from tvm.s_tir.dlight.analysis import normalize_prim_func
+from tvm.sym import Analyzer
 
 from lib.collect.tvm.compiler import (
     MOST_VECTOR_LANES,
@@ -96,6 +97,8 @@ def by_lines(schedule: Schedule) -> list[Schedule]:
         return []
     choices = CHOICE.findall(str(step))  # as text: TVM has no walk through its expressions
     *outer, last = (variable.var.name for variable in step.iter_vars)
+    if any(last in set().union(*before) - along for *before, along in _read_by(step)):
+        return []  # it reads across lines, which LLVM would compile for minutes
     lengths = [int(schedule.get(loop).extent) for loop in loops]
     tested = [k for k, name in enumerate(outer) if any(name in choice for choice in choices)]
     own = [choice for choice in choices if last in choice]
@@ -109,6 +112,19 @@ def by_lines(schedule: Schedule) -> list[Schedule]:
     for loop in (*(loops[k] for k in tested), part):
         schedule.unroll(loop)
     return [schedule]
+
+
+def _read_by(step: SBlock) -> list[list[set[str]]]:
+    """Return by which of its own axes a step goes through each axis of the tensors that it reads;
+    nothing of single numbers."""
+    analyzer = Analyzer()
+    for axis in step.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    return [
+        [set(NAME.findall(str(analyzer.simplify(place.min)))) for place in source.region]
+        for source in step.reads
+        if len(source.region)
+    ]
 
 
 def by_rows(schedule: Schedule, shares: bool = False) -> list[Schedule]:
@@ -204,8 +220,7 @@ def by_blocks(task: Schedule) -> list[Schedule]:
     if others or {int(axis.iter_type) for axis in axes} != {SPATIAL} or len(loops) != len(axes):
         return []
     *outer, last = (axis.var.name for axis in axes)
-    regions = [source.region for source in step.reads if len(source.region)]  # no single numbers
-    read = [set(NAME.findall(str(region[-1].min))) for region in regions]
+    read = [axes[-1] for axes in _read_by(step)]
     side_by_side = {place for names in read for place, name in enumerate(outer) if name in names}
     if len(side_by_side) != 1 or any(last in names for names in read):
         return []

@@ -164,6 +164,13 @@ class Joined(nn.Module):
         return torch.cat(lines, -2)
 
 
+class Across(nn.Module):
+    """Several tensors as columns of one, which becomes lines."""
+
+    def forward(self, *columns):
+        return torch.cat(columns, -1).mT
+
+
 class Turned(nn.Module):
     """A number times a tensor with two of its axes exchanged."""
 
@@ -188,6 +195,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         "last axis before": (Turned(1, 2), torch.randn(3, 17, 21)),
         "last of few": (Turned(0, 2), torch.randn(5, 1, 37)),
         "last stays": (Turned(0, 1), torch.randn(3, 17, 21)),
+        "across lines": (Across(), torch.randn(3, 30, 16), torch.randn(3, 30, 8)),
         "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
         "many lines": (Joined(), torch.randn(90, 48), torch.randn(90, 48)),
         "some of each": (Joined(), torch.randn(90, 2, 32), torch.randn(90, 1, 32)),
@@ -201,6 +209,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         found[name] = bool(rows)
         texts = [schedule.mod.script() for schedule in shared]
         assert texts[: len(alone)] == [schedule.mod.script() for schedule in alone]
+        assert name != "across lines" or not any("T.unroll" in text for text in texts)
         parallel = ["T.parallel" in text for text in texts]
         assert not any(parallel[: len(alone)]) and all(parallel[len(alone) :])
         for schedule in (*rows, *shared[len(alone) :]):
@@ -218,6 +227,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         "columns",
         "last axis before",
         "last of few",
+        "across lines",
         "lines",
         "some of each",
     ]
