@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -119,7 +120,8 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         if isinstance(module, ExportedProgram):
             exported, module = module, module.module()
         else:
-            exported = torch.export.export(module.eval(), inputs)
+            with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_causal):
+                exported = torch.export.export(module.eval(), inputs)
         table = torch.export.default_decompositions()
         for operator in WHOLE & table.keys():
             table.pop(operator)
@@ -134,10 +136,21 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor
                 tensor, axis, index = node.args
                 node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
+            elif node.target == _aten.zeros_like.default:  # TVM's would be of the tensor's type
+                value = node.meta["val"]
+                if value.dtype != node.args[0].meta["val"].dtype:
+                    node.target, node.args = _aten.zeros.default, ([*value.shape],)
+                    node.kwargs = {"dtype": value.dtype}
             elif node.target == _aten.cat.default:  # a cache begins with a tensor of one axis
                 full = [x for x in node.args[0] if x.meta["val"].shape != (0,)]
                 node.args = full or node.args[0], *node.args[1:]
     return _exported(name, exported, module, inputs)
+
+
+def _is_causal(_mask: torch.Tensor, said: bool | None = None, _size: int | None = None) -> bool:
+    """Return whether a mask of ``nn.Transformer`` is said to be causal. PyTorch looks at its
+    values, of which ``torch.export`` knows nothing; a mask that is added computes the same."""
+    return bool(said)
 
 
 def _layer_norm(node: torch.fx.Node, importer: Any) -> relax.Var:
@@ -223,10 +236,22 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         module=program,
         inputs=tuple(tensor.numpy(force=True) for tensor in _tensors(inputs)),
         weights=tuple(program["main"].attrs.get("params", ())),
-        expected=tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs))),
+        expected=_computed(module, inputs),
         names=tuple(map(place_of, exported.graph.output_node().args[0])),
         steps=steps,
     )
+
+
+def _computed(module: Callable, inputs: tuple) -> tuple[np.ndarray, ...]:
+    """Return results of a network; without PyTorch's fast path of ``nn.TransformerEncoder``, which
+    makes zeros of what a mask says is padding, where ``torch.export`` has numbers of no use."""
+    mha = torch.backends.mha
+    fast = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        return tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs)))
+    finally:
+        mha.set_fastpath_enabled(fast)
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:

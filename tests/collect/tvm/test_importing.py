@@ -50,6 +50,8 @@ def tokens():
 
 
 LINEAR = nn.Linear(8, 8)
+SEEN = torch.rand(5, 5).tril()
+TRANSFORMER = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
 NETWORKS = {
     "BatchNorm2d": lambda: (
         nn.Sequential(nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6)), nn.ReLU()),
@@ -60,6 +62,14 @@ NETWORKS = {
     "LayerNorm": lambda: (nn.Sequential(LINEAR, nn.LayerNorm(8)), tokens()),
     "LSTM": lambda: (Does(lambda layer, x: layer(x)[0], nn.LSTM(8, 6, batch_first=True)), tokens()),
     "attention": lambda: (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), tokens()),
+    "a mask": lambda: (
+        Does(lambda f, x: f(x, x, tgt_mask=SEEN.log()), TRANSFORMER),
+        tokens(),
+    ),
+    "padding": lambda: (
+        Does(lambda f, x, hidden: f.encoder(x, src_key_padding_mask=hidden), TRANSFORMER),
+        (*tokens(), torch.arange(5) > torch.tensor([[2], [4]])),
+    ),
     "argmax": lambda: (Does(lambda x: x.argmax(-1)), tokens()),
     "var": lambda: (Does(lambda x: x.var(-1)), tokens()),
     "frac": lambda: (Does(lambda x: (3 * x).frac()), tokens()),
