@@ -129,7 +129,9 @@ def _found(graph: Graph, node: Node) -> Node | None:
     read = node.args[0], weights, scores
     if scores.target not in PRODUCTS or any(len(one.users) > 1 for one in read):
         return None
-    if weights.args[1] not in (-1, weights.meta["val"].ndim - 1) or scores.meta["val"].ndim < 2:
+    shape = scores.meta["val"].shape
+    last = weights.args[1] in (-1, len(shape) - 1)
+    if len(shape) < 3 or shape != weights.meta["val"].shape or not last:
         return None
     queries, columns = scores.args
     keys = _call(graph, _aten.transpose.int, columns, -2, -1)

@@ -115,6 +115,7 @@ WRITTEN = {  # and whether PyTorch's operator takes its place
     "a mask that is added": (True, {"mask": lambda scores: scores + SEEN.log()}),
     "a mask": (True, {"mask": lambda scores: scores.masked_fill(HIDDEN, -torch.inf)}),
     "low scores": (False, {"mask": lambda scores: scores.masked_fill(HIDDEN, -9.0)}),
+    "a mask of more axes": (False, {"mask": lambda scores: scores + torch.ones(2, 1, 1, 1, 1)}),
     "weights that are read": (False, {"result": lambda weights, y: (weights @ y, weights)}),
     "weights of queries": (False, {"mask": lambda scores: scores.transpose(-1, -2)}),
 }
