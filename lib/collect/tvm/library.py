@@ -7,7 +7,8 @@ run.py          loads and runs it, in a few lines that need TVM's runtime and Nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +71,23 @@ def _only(module: IRModule, name: str) -> IRModule:
     return IRModule({name: module[name], **{v: module[v] for v in used if v.name_hint != name}})
 
 
-def write(
-    folder: Path,
-    library: VMExecutable,
-    network: Imported,
-    metadata: dict[str, Any],
-) -> None:
-    """Write the three files.
+@contextmanager
+def exported(folder: Path, library: VMExecutable) -> Iterator[None]:
+    """Write the library, unless something is raised. It must not have run before: TVM would warn of
+    each of its constants whenever it is loaded."""
+    with atomic_file(folder / LIBRARY) as temporary:
+        library.export_library(str(temporary))
+        yield
+
+
+def write(folder: Path, network: Imported, metadata: dict[str, Any]) -> None:
+    """Write the other two files.
 
     Args:
         folder: where.
-        library: what is loaded.
-        network: what it was compiled from.
+        network: what was compiled.
         metadata: what else is known of it, its ``threads`` among that.
     """
-    with atomic_file(folder / LIBRARY) as temporary:
-        library.export_library(str(temporary))
     inputs = [
         {"name": name, "shape": list(x.shape), "dtype": str(x.dtype)}
         for name, x in network.named_inputs.items()

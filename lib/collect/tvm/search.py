@@ -32,7 +32,7 @@ from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.database import TuningDatabase, trace_of
 from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
-from lib.collect.tvm.library import compiled, runner, write
+from lib.collect.tvm.library import compiled, exported, runner, write
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plain import begun, unscheduled
 from lib.collect.tvm.plan import seed_of
@@ -257,24 +257,24 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     Raises:
         UserError: it computes something else than the original.
     """
-    device, threads = search.args.device, search.args.threads
+    folder, device, threads = search.args.folder, search.args.device, search.args.threads
     try:
         fastest_of = best_of(network.module, search.database)
     except RuntimeError:
-        folder = search.args.folder
         raise UserError(f"{folder}: its schedules are not of {network.name}; delete it") from None
     library = compiled(fastest_of, network.values, device, threads)
-    run = runner(library, network.inputs)
-    computed = arrays_of(run())
-    if not agree(computed, network.expected):
-        raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
+    with exported(folder, library):
+        run = runner(library, network.inputs)
+        computed = arrays_of(run())
+        if not agree(computed, network.expected):
+            raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
     torch.set_num_threads(threads)
     seconds, waited = fastest({OURS: run, **by_torch(network)})
     off = max(map(difference, computed, network.expected))
     metadata = {"seconds": seconds, "difference": off, "waited": waited}
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}
     metadata |= {**made, "tvm": tvm.__version__}
-    write(search.args.folder, library, network, metadata)
+    write(folder, network, metadata)
     return metadata
 
 

@@ -26,7 +26,7 @@ from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, fused, imported, run
-from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
+from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, exported, runner, write
 from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.search import best_of
 from lib.collect.tvm.sources import from_torch
@@ -226,12 +226,15 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
         database.add(task, programs[0], 1e-6)
     tuned = best_of(network.module, database)
     library = compiled(tuned, network.values, "sse2")
-    write(tmp_path, library, network, {"threads": 2})
+    with exported(tmp_path, library):
+        runner(library, network.inputs)()
+    write(tmp_path, network, {"threads": 2})
     again = runner(tvm.runtime.load_module(str(tmp_path / LIBRARY)), network.inputs)
     assert difference(arrays_of(again())[0], network.expected[0]) < 1e-5
     ran = subprocess.run(
         [sys.executable, "-I", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
     )
+    assert not ran.stderr
     assert 'os.environ["TVM_NUM_THREADS"] = "2"' in (tmp_path / SCRIPT).read_text()
     told = json.loads((tmp_path / "network.json").read_text())["inputs"]
     assert told == [{"name": "input", "shape": [1, 8, 8, 8], "dtype": "float32"}]

@@ -18,7 +18,7 @@ from torch.nn import functional
 from lib.collect.tvm import importing, sources
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.library import SCRIPT, compiled, write
+from lib.collect.tvm.library import SCRIPT, compiled, exported, write
 from lib.collect.tvm.networks import Network, named
 from lib.files.errors import UserError
 
@@ -205,7 +205,8 @@ def test_an_onnx_file_is_a_network(tmp_path):
     )
     assert found.values[0].shape == (3, 8)
     assert graph_of(found).names == ("matmul_relu1",)
-    write(tmp_path, compiled(found.module, found.values, "sse2"), found, {"threads": 1})
+    with exported(tmp_path, compiled(found.module, found.values, "sse2")):
+        write(tmp_path, found, {"threads": 1})
     line = [sys.executable, "-I", tmp_path / SCRIPT]  # from any folder
     ran = subprocess.run(line, capture_output=True, text=True, check=True)
     assert ran.stdout.count("0.") == 12  # of the one result, which is no tuple
