@@ -55,8 +55,8 @@ def _shape(
 
 def rewrite(exported: ExportedProgram) -> None:
     """Replace batch normalizations, and attention that is large or without a mask."""
-    kinds = _aten._assert_tensor_metadata.default  # of a cast's input: nobody reads it
-    for node in exported.graph.find_nodes(op="call_function", target=kinds):
+    check = _aten._assert_tensor_metadata.default  # of what is cast
+    for node in exported.graph.find_nodes(op="call_function", target=check):
         exported.graph.erase_node(node)
     for node in list(exported.graph.nodes):
         with exported.graph.inserting_before(node):
@@ -123,9 +123,11 @@ def _found(graph: Graph, node: Node) -> Node | None:
         scores = scores.args[0]
     elif scores.target == _aten.add.Tensor and isinstance(scores.args[1], Node):
         scores, mask = scores.args
-    if scores.target in (_aten.mul.Tensor, _aten.div.Tensor) and isinstance(scores.args[1], float):
-        scale = scores.args[1] if scores.target == _aten.mul.Tensor else 1 / scores.args[1]
-        scores = scores.args[0]
+    if scores.target in (_aten.mul.Tensor, _aten.div.Tensor):
+        operator, (scores, factor) = scores.target, scores.args
+        if not isinstance(factor, int | float):
+            return None
+        scale = factor if operator == _aten.mul.Tensor else 1 / factor
     read = node.args[0], weights, scores
     if scores.target not in PRODUCTS or any(len(one.users) > 1 for one in read):
         return None
@@ -137,8 +139,8 @@ def _found(graph: Graph, node: Node) -> Node | None:
     keys = _call(graph, _aten.transpose.int, columns, -2, -1)
     keys.meta = {"val": columns.meta["val"].mT}
     how = {"attn_mask": mask, "scale": scale}
-    parts, operator = (queries, keys, node.args[1]), _aten.scaled_dot_product_attention.default
-    found = graph.call_function(operator, parts, how)
+    parts, whole = (queries, keys, node.args[1]), _aten.scaled_dot_product_attention.default
+    found = graph.call_function(whole, parts, how)
     found.meta = dict(node.meta)
     return found
 

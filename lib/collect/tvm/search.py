@@ -268,8 +268,8 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
         computed = arrays_of(run())
         if not agree(computed, network.expected):
             raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
-    torch.set_num_threads(threads)
-    seconds, waited = fastest({OURS: run, **by_torch(network)})
+        torch.set_num_threads(threads)
+        seconds, waited = fastest({OURS: run, **by_torch(network)})
     off = max(map(difference, computed, network.expected))
     metadata = {"seconds": seconds, "difference": off, "waited": waited}
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}

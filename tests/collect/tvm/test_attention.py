@@ -101,7 +101,7 @@ def test_a_network_has_it_where_no_cache_holds_all_scores(name):
     assert difference(arrays_of(machine())[0], found.expected[0]) < 2e-6
 
 
-def written_out(x, y, scale=lambda s: s / 4.0, mask=lambda s: s, result=lambda w, y: w @ y):
+def written_out(x, y, scale=lambda s: s / 4, mask=lambda s: s, result=lambda w, y: w @ y):
     scores = mask(scale(x @ y.transpose(-1, -2)))
     weights = functional.softmax(scores, -1, dtype=torch.float32).to(x.dtype)
     return result(functional.dropout(weights, 0.1, False), y)
