@@ -16,11 +16,13 @@ from tvm.ir import GenericConst, IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
+from lib.collect.tvm.rewriting import FEW, MASKED
 from lib.collect.tvm.rows import SHARE
 from lib.collect.tvm.transposed import convolved_as, filled_up, whole
 from lib.files.processor import LANES
 
 CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+SCALED = ("relax.multiply", "relax.divide")
 POOLED = ("relax.nn.max_pool2d", "relax.nn.adaptive_avg_pool2d", "relax.image.resize2d")
 MOST_TOGETHER = 4  # groups of a convolution
 FEWEST, WORK = 16, 1 << 16  # products of a sum, and of all, for which copies are worth their time
@@ -88,6 +90,8 @@ class _Wide(PyExprMutator):
             made = self.product(call, name) if fixed[1] else self.of_two(call, name)
         elif name in OF_EACH:
             made = self.of_each(call, fixed)
+        elif name == "relax.nn.softmax":
+            made = self.softmax(call)
         elif name in POOLED and str(call.attrs.layout) == "NHWC":
             made = self.pooled(call)
         else:
@@ -140,14 +144,28 @@ class _Wide(PyExprMutator):
 
     def of_two(self, call: relax.Call, name: str) -> tuple[relax.Expr, float] | None:
         """Return products of two results, one of each in a batch, of which the second gets columns
-        of zeros; nothing if it has too few rows for that."""
+        of zeros, and rows where the first has more columns; nothing if it has too few rows."""
         x, y = call.args
         if name != "relax.matmul" or len(x.ty.shape) != len(y.ty.shape) or len(x.ty.shape) < 2:
             return None
-        filled = width(columns := whole(y.ty.shape)[-1])
-        if filled == columns or min(whole(x.ty.shape)[-2:]) < LANES // 2:
+        of, columns = self.wide(x), whole(y.ty.shape)[-1]
+        more = {-1: width(columns) - columns}
+        if min(whole(x.ty.shape)[-2:]) < LANES // 2 or (of is None and not more[-1]):
             return None
-        return relax.op.matmul(x, filled_up(y, {-1: filled - columns})), 0.0
+        if of is not None:
+            more[-2] = whole(of.ty.shape)[-1] - whole(x.ty.shape)[-1]
+        return relax.op.matmul(x if of is None else of, filled_up(y, more)), 0.0
+
+    def softmax(self, call: relax.Call) -> tuple[relax.Expr, float] | None:
+        """Return a softmax of what has more columns, of which it makes next to nothing; nothing if
+        there are few vectors, of which a part of one is no matter."""
+        of, shape = self.wide(call.args[0]), whole(call.ty.shape)
+        last = int(call.attrs.axis) % len(shape) == len(shape) - 1
+        if of is None or not last or shape[-1] <= FEW * LANES:
+            return None
+        mask = np.zeros(whole(of.ty.shape)[-1], np.float32)
+        mask[shape[-1] :] = MASKED
+        return relax.op.nn.softmax(relax.op.add(of, relax.const(mask)), -1), 0.0
 
     def of_each(self, call: relax.Call, fixed: list[bool]) -> tuple[relax.Expr, float] | None:
         """Return an operator on values with more channels; nothing if there are none, or if what it
@@ -156,6 +174,7 @@ class _Wide(PyExprMutator):
         widths = {whole(of.ty.shape)[-1] for of in wides if of is not None}
         if len(widths) != 1:
             return None
+        zeros = not any(self.added[of] for of in wides if of is not None)
         values: list[relax.Expr] = []
         added: list[float] = []
         for value, is_weight, of in zip(call.args, fixed, wides, strict=True):
@@ -170,6 +189,9 @@ class _Wide(PyExprMutator):
                 more = {-1: max(widths) - channels[0]}
                 values.append(self.builder_.emit(filled_up(value, more)))
                 added.append(0.0)
+            elif is_weight and math.prod(shape) == 1 and zeros and call.op.name in SCALED:
+                values.append(value)  # of an ONNX file: any number leaves zeros as they are
+                added.append(1.0)
             else:
                 return None
         with np.errstate(all="ignore"):

@@ -59,6 +59,16 @@ def test_products_of_two_results_are_of_whole_vectors(rows, columns):
     assert (3, rows, 24 if rows > 7 else 20) in shapes_of(network)
 
 
+def test_a_softmax_keeps_columns_that_are_added():
+    def attention(one: nn.Module, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        weights = (x @ x.mT * one.bias - 1).softmax(-1)
+        return weights @ x, weights
+
+    x = torch.randn(3, 99, 20)
+    network = imported(Network("x", lambda: (Does(attention, nn.Linear(1, 1)), (x,))))
+    assert {(3, 20, 104), (3, 99, 104), (3, 104, 24)} <= shapes_of(network)
+
+
 def shapes_of(network: Imported) -> set[tuple[int, ...]]:
     tasks = graph_of(network).tasks
     return {(*map(int, p.shape),) for task in tasks for p in task["main"].params}
