@@ -42,13 +42,19 @@ def begun(sampler: Sampler, device: str) -> list[Schedule]:
     return tiled or unscheduled(sampler.task)[1:]
 
 
+def as_it_is(task: IRModule) -> Schedule:
+    """Return a task without a schedule."""
+    plain = Schedule(task)
+    plain.get_sblock("root")  # a step: TVM's database returns no schedule that has none
+    return plain
+
+
 def unscheduled(task: IRModule, threads: int = 1) -> list[Schedule]:
     """Return a task as it is, and with its steps joined and nothing else: LLVM vectorizes copies
     better than MetaSchedule's rules, which make one loop of all. And :func:`by_lines`,
     :func:`by_rows`, :func:`by_columns` and :func:`by_blocks`. For several threads, each of these
     as well with the loops that they share."""
-    plain = Schedule(task)
-    plain.get_sblock("root")  # a step: TVM's database returns no schedule that has none
+    plain = as_it_is(task)
     if by_hand(task):
         return [plain]
     rules = meta_schedule.space_generator.PostOrderApply(

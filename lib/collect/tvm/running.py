@@ -52,7 +52,7 @@ class Batch:
         limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
         footprint: bytes of weights that are read between two runs of a program in its network, and
             so are read here; 0 for programs that find their weights in the caches.
-        most: readings of a program; of 0, its first run counts.
+        once: whether a program's first run counts, and there are no readings.
 
     Attributes:
         running: numbers of the programs that run.
@@ -67,10 +67,10 @@ class Batch:
         values: Sequence[np.ndarray] = (),
         limit: float = 0,
         footprint: int = 0,
-        most: int = VISITS,
+        once: bool = False,
     ):
         self.task, self.modules, self.device = task, modules, device
-        self.values, self.limit, self.footprint, self.most = values, limit, footprint, most
+        self.values, self.limit, self.footprint, self.once = values, limit, footprint, once
         self.running = list(range(len(modules)))
         self.readings = Readings(len(self.running))
         self.child, self.line = 0, None
@@ -101,7 +101,7 @@ class Batch:
         of what they compute; NaN of programs that do not run."""
         rows = np.full((len(self.modules), 3), np.nan)
         if self.running:
-            fastest = np.nanmin(self.readings.seconds[:, bool(self.most) :], 1)
+            fastest = np.nanmin(self.readings.seconds[:, 0 if self.once else 1 :], 1)
             rows[self.running] = np.column_stack([fastest, self.readings.checks])
         return rows[:, 0], rows[:, 1:]
 
@@ -141,11 +141,12 @@ class Batch:
             library = compiler.machine_program(module, self.device)
             runs.append(Run(library, "f0", self._copies(parts, library, base)))
         outputs = [base[k] for k in compiler.outputs_of(self.modules[0])]
-        watch = Stopwatch(runs, outputs, self._begin, self.readings, self.most)
+        watch = Stopwatch(runs, outputs, self._begin, self.readings)
+        turn = watch.first if self.once else watch.read
         while line.recv(1):
-            watch.read()
+            turn()
             signal.setitimer(signal.ITIMER_REAL, 0)
-            line.send(DONE if watch.done else MORE)
+            line.send(DONE if self.once or watch.done else MORE)
 
     def _begin(self, k: int) -> None:
         """Note whose turn it is, and give it its time."""

@@ -34,7 +34,7 @@ from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, exported, runner, write
 from lib.collect.tvm.networks import named
-from lib.collect.tvm.plain import begun, unscheduled
+from lib.collect.tvm.plain import as_it_is, begun, unscheduled
 from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
 from lib.collect.tvm.tiles import lanes_of, tilings
@@ -72,7 +72,7 @@ class Search:
             name: what it computes.
             values: of its arguments in the network; none for numbers drawn at random.
         """
-        task, device, threads = compiler.hash_of(module), self.args.device, self.args.threads
+        task, device = compiler.hash_of(module), self.args.device
         talk = replace(self.talk, task=task)
         cached, bundled = self.taken(module, talk)
         before = self.database.measured(module)
@@ -81,12 +81,13 @@ class Search:
         fastest = np.nan
         if left:
             values = varied(values, int(task, 16))
-            sampler, plain = compiler.Sampler(module, self.args.seed), unscheduled(module, threads)
+            sampler = compiler.Sampler(module, self.args.seed)
             tiled = None if searched else self.tiles(sampler)
-            only = bool(tiled) or searched  # its results are needed, and others are faster
-            modules = [schedule.mod for schedule in plain[: 1 if only else None]]
-            how = {"footprint": self.footprints[task]} | ({"most": 0} if only else {})
-            seconds, checks = time_programs(Batch(task, modules, device, values, **how))
+            once = bool(tiled) or searched  # its results are needed, and others are faster
+            plain = [as_it_is(module)] if once else unscheduled(module, self.args.threads)
+            modules, footprint = [schedule.mod for schedule in plain], self.footprints[task]
+            batch = Batch(task, modules, device, values, footprint=footprint, once=once)
+            seconds, checks = time_programs(batch)
             if np.isnan(seconds[0]):
                 raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
             seconds = np.where(same(checks, checks[0]), seconds, np.nan)

@@ -136,11 +136,6 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor
                 tensor, axis, index = node.args
                 node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
-            elif node.target == _aten.zeros_like.default:  # TVM's would be of the tensor's type
-                value = node.meta["val"]
-                if value.dtype != node.args[0].meta["val"].dtype:
-                    node.target, node.args = _aten.zeros.default, ([*value.shape],)
-                    node.kwargs = {"dtype": value.dtype}
             elif node.target == _aten.cat.default:  # a cache begins with a tensor of one axis
                 full = [x for x in node.args[0] if x.meta["val"].shape != (0,)]
                 node.args = full or node.args[0], *node.args[1:]
@@ -167,6 +162,14 @@ def _reduced(operator: str, node: torch.fx.Node, importer: Any) -> relax.Var:
     given = importer.retrieve_args(node)
     x, axes, keeps = *given, *((), False)[len(given) - 1 :]
     return importer.block_builder.emit(getattr(relax.op, operator)(x, axes or None, keeps))
+
+
+def _zeros(node: torch.fx.Node, importer: Any) -> relax.Var:
+    """Return zeros of the type that is asked for, where TVM's are of the tensor's."""
+    from tvm import relax
+
+    (x,), kind = importer.retrieve_args(node), str(node.meta["val"].dtype)
+    return importer.block_builder.emit(relax.op.zeros_like(x, kind.removeprefix("torch.")))
 
 
 def _attention(node: torch.fx.Node, importer: Any) -> relax.Var:
@@ -207,6 +210,7 @@ CONVERTED = {
     "conv_transpose3d.input": _transposed_volume,
     "layer_norm.default": _layer_norm,
     "scattered.default": _scattered,
+    "zeros_like.default": _zeros,
     "amax.default": partial(_reduced, "max"),
     "amin.default": partial(_reduced, "min"),
     "prod.dim_int": partial(_reduced, "prod"),
@@ -245,13 +249,8 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
 def _computed(module: Callable, inputs: tuple) -> tuple[np.ndarray, ...]:
     """Return results of a network; without PyTorch's fast path of ``nn.TransformerEncoder``, which
     makes zeros of what a mask says is padding, where ``torch.export`` has numbers of no use."""
-    mha = torch.backends.mha
-    fast = mha.get_fastpath_enabled()
-    mha.set_fastpath_enabled(False)
-    try:
+    with patch.object(torch.backends.mha, "_is_fastpath_enabled", False):
         return tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs)))
-    finally:
-        mha.set_fastpath_enabled(fast)
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:

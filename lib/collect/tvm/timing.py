@@ -135,7 +135,6 @@ class Stopwatch:
         outputs: the tensors that they write.
         begin: is called with the number of the function to run next.
         readings: where it notes what it reads.
-        most: readings of a function after its first run.
     """
 
     def __init__(
@@ -144,9 +143,8 @@ class Stopwatch:
         outputs: Sequence[Any],
         begin: Callable[[int], None],
         readings: Readings,
-        most: int = VISITS,
     ):
-        self.runs, self.begin, self.most = runs, begin, most
+        self.runs, self.begin = runs, begin
         self.outputs = [np.from_dlpack(output) for output in outputs]
         self.turns = [itertools.cycle(run.copies) for run in runs]
         self.seconds, self.checks = readings.seconds, readings.checks
@@ -155,8 +153,7 @@ class Stopwatch:
     @property
     def done(self) -> bool:
         """Return whether every function has all its readings."""
-        enough = max(map(visits_of, self.seconds[:, 0]), default=VISITS)
-        return self.visits >= min(enough, self.most)
+        return self.visits >= max(map(visits_of, self.seconds[:, 0]), default=VISITS)
 
     def first(self) -> None:
         """Run each function once; what is wrong with a program shows here."""
@@ -172,8 +169,6 @@ class Stopwatch:
         with settled_temporaries():
             if not self.visits:
                 self.first()
-            if self.done:
-                return
             self.visits += 1
             todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
             self.order.shuffle(todo)

@@ -148,13 +148,13 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
     assert found.footprint == 4 * (64 * 128 + 128 + 128 * 32 + 32)
     assert sum(batch.limit > 0 for batch in given) == 2  # a round a task, each with a limit
     # Of products, the program without a schedule only says what is right.
-    assert [(len(one.modules), one.most) for one in given if not one.limit] == [(1, 0)] * 2
+    assert [(len(one.modules), one.once) for one in given if not one.limit] == [(1, True)] * 2
     rounds = [arrays["seconds"] for about, arrays in heard if about["kind"] == "round"]
     assert [np.isnan(one).tolist() for one in rounds] == [[False, True, *[False] * 6]] * 2
 
 
 def test_a_first_run_counts_if_there_are_no_readings(task):
-    batch = running.Batch(compiler.hash_of(task), [task], "sse2", most=0)
+    batch = running.Batch(compiler.hash_of(task), [task], "sse2", once=True)
     assert batch.visit()
     seconds, checks = batch.best()
     assert seconds[0] > 0 and np.isfinite(checks).all()
