@@ -91,7 +91,8 @@ def shared(schedule: Schedule) -> Schedule:
 
 def by_lines(schedule: Schedule) -> list[Schedule]:
     """Schedule lines that are of several tensors, such as the steps of an LSTM: each of a few by
-    itself, which then knows its tensor; in a loop it goes through all.
+    itself, which then knows its tensor; in a loop it goes through all. Of many lines, such as keys
+    and those of the step before, whole vectors of one are of one tensor.
 
     Returns:
         The schedule; nothing if the task is another one.
@@ -110,12 +111,13 @@ def by_lines(schedule: Schedule) -> list[Schedule]:
     own = [choice for choice in choices if last in choice]
     edges = [int(number) for choice in own for number in NUMBER.findall(choice)]
     piece = math.gcd(lengths[-1], *edges)
-    if not 1 < math.prod([lengths[k] for k in tested]) * lengths[-1] // piece <= MOST_LINES:
+    lanes, pieces = math.gcd(piece, MOST_VECTOR_LANES), lengths[-1] // piece
+    lines = math.prod(lengths[k] for k in tested) * pieces
+    if lines == 1 or pieces > MOST_LINES or (lines > MOST_LINES and lanes < LEAST):
         return []
-    lanes = math.gcd(piece, MOST_VECTOR_LANES)
     part, _, vector = schedule.split(loops[-1], [None, piece // lanes, lanes])
     schedule.vectorize(vector)
-    for loop in (*(loops[k] for k in tested), part):
+    for loop in (*(loops[k] for k in tested if lines <= MOST_LINES), part):
         schedule.unroll(loop)
     return [schedule]
 

@@ -3,8 +3,8 @@
 A batch normalization at inference is a scale and a shift of each channel, which depend on weights
 alone; after a convolution they become part of its weights (Ioffe and Szegedy 2015, algorithm 2).
 Attention without a mask needs no look for queries all of whose keys are masked. Attention of which
-no cache holds all scores stays one operator. So it does where a network writes its products and its
-softmax itself.
+no cache holds all scores, or of few queries, stays one operator. So it does where a network writes
+its products and its softmax itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from lib.files.processor import LANES
 
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
+RESHAPED = (_aten.reshape.default, _aten.view.default)
 PRODUCTS, SOFTMAX = (_aten.matmul.default, _aten.bmm.default), _aten.softmax.int
-MOST_SCORES = 1 << 20  # of attention in parts
+MOST_SCORES, QUERIES = 1 << 20, 8  # of attention in parts, and as many queries of keys as are few
 FEW = 4  # vectors, of which a part of one is no matter
 MASKED = -1e9  # a score, which softmax makes 0
 
@@ -54,7 +55,7 @@ def _shape(
 
 
 def rewrite(exported: ExportedProgram) -> None:
-    """Replace batch normalizations, and attention that is large or without a mask."""
+    """Replace batch normalizations, and attention that stays one or is without a mask."""
     check = _aten._assert_tensor_metadata.default  # of what is cast
     for node in exported.graph.find_nodes(op="call_function", target=check):
         exported.graph.erase_node(node)
@@ -62,7 +63,7 @@ def rewrite(exported: ExportedProgram) -> None:
         with exported.graph.inserting_before(node):
             if node.target == _aten.batch_norm.default and not node.args[5]:
                 result = _folded(exported.graph, node)
-            elif (found := _found(exported.graph, node)) and (_is_large(found) or _is_plain(found)):
+            elif (found := _found(exported.graph, node)) and (_is_one(found) or _is_plain(found)):
                 result = _attention(exported.graph, found)
             else:
                 continue
@@ -136,8 +137,11 @@ def _found(graph: Graph, node: Node) -> Node | None:
     if len(shape) < 3 or shape != weights.meta["val"].shape or not last:
         return None
     queries, columns = scores.args
-    keys = _call(graph, _aten.transpose.int, columns, -2, -1)
-    keys.meta = {"val": columns.meta["val"].mT}
+    if columns.target == _aten.transpose.int and {*columns.args[1:]} in ({-2, -1}, {2, 3}):
+        keys = columns.args[0]
+    else:
+        keys = _call(graph, _aten.transpose.int, columns, -2, -1)
+        keys.meta = {"val": columns.meta["val"].mT}
     how = {"attn_mask": mask, "scale": scale}
     parts, whole = (queries, keys, node.args[1]), _aten.scaled_dot_product_attention.default
     found = graph.call_function(whole, parts, how)
@@ -156,9 +160,10 @@ def _behind(node: Node) -> Node:
 
 def _attention(graph: Graph, node: Node) -> Node:
     """Return attention (Vaswani et al. 2017, equation 1), a matrix for each head."""
-    heads = [_heads(graph, part) for part in node.args[:3]]
+    as_one = _is_one(node)
+    heads = [_heads(graph, part) for part in (_once(node) if as_one else node.args[:3])]
     scale = node.kwargs.get("scale") or node.args[1].meta["val"].shape[-1] ** -0.5
-    result = (_as_one if _is_large(node) else _in_parts)(graph, node, heads, scale)
+    result = (_as_one if as_one else _in_parts)(graph, node, heads, scale)
     return _call(graph, _aten.reshape.default, result, [*node.meta["val"].shape])
 
 
@@ -212,14 +217,37 @@ def _mask_of(node: Node) -> tuple[Node | None, bool]:
     return node.kwargs.get("attn_mask", mask), bool(node.kwargs.get("is_causal", causal))
 
 
-def _is_large(node: Node) -> bool:
-    """Return whether attention has more scores than a cache holds, and whole vectors."""
-    queries, keys, values = (part.meta["val"].shape for part in node.args[:3])
+def _once(node: Node) -> list[Node]:
+    """Return queries, keys and values of attention, the latter before they are repeated for the
+    heads that share them."""
+    queries, *both = node.args[:3]
+    found = [*map(_before_repeats, both)]
+    alike = found[0].meta["val"].shape[:-1] == found[1].meta["val"].shape[:-1]
+    return [queries, *(found if alike else both)]
+
+
+def _before_repeats(node: Node) -> Node:
+    """Return (b, heads, n, width) of which a node has each head some times; or the node."""
+    found, shape = node, node.meta["val"].shape
+    for targets in (RESHAPED, (_aten.expand.default,), (_aten.unsqueeze.default,)):
+        if found.target not in targets:
+            return node
+        found, axis = found.args[:2]
+    few = found.meta["val"].shape
+    same = axis == 2 and len(few) == len(shape) == 4
+    return found if same and (few[0], *few[2:]) == (shape[0], *shape[2:]) else node
+
+
+def _is_one(node: Node) -> bool:
+    """Return whether attention is one operator: it has whole vectors, and more scores than a cache
+    holds, or few queries for each that share keys."""
+    queries, keys, values = (part.meta["val"].shape for part in _once(node))
     scores = math.prod(queries[:-1]) * keys[-2]
+    few = math.prod(queries[:-1]) <= QUERIES * math.prod(keys[:-2])
     vectors = keys[-1] % LANES == values[-1] % LANES == 0
     alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2] and len(queries) < 5
     shared = len(queries) < 3 or queries[-3] % keys[-3] == 0
-    return scores > MOST_SCORES and vectors and alike and shared
+    return (scores > MOST_SCORES or few) and vectors and alike and shared
 
 
 def _heads(graph: Graph, part: Node) -> Node:

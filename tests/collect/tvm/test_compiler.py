@@ -198,6 +198,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         "across lines": (Across(), torch.randn(3, 30, 16), torch.randn(3, 30, 8)),
         "lines": (Joined(), torch.randn(2, 48), torch.randn(1, 48)),
         "many lines": (Joined(), torch.randn(90, 48), torch.randn(90, 48)),
+        "many short lines": (Joined(), torch.randn(90, 4), torch.randn(90, 4)),
         "some of each": (Joined(), torch.randn(90, 2, 32), torch.randn(90, 1, 32)),
     }
     found = {}
@@ -229,6 +230,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
         "last of few",
         "across lines",
         "lines",
+        "many lines",
         "some of each",
     ]
     assert not compiler.differ(compiler.Sampler(task, 0).draw(4))  # of the lines
