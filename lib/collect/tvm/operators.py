@@ -59,6 +59,8 @@ def decompositions() -> dict[Any, Callable]:
         _aten.hypot.default: lambda x, y: (x * x + y * y).sqrt(),
         _aten.index.Tensor: _index,
         _aten.index_add.default: _added,
+        _aten.index_copy.default: partial(_scattered, SET),
+        _aten.index_put.default: _put,
         _aten.scatter_reduce.two: _reduced,
         _aten.one_hot.default: lambda x, n: (x[..., None] == torch.arange(n)).to(x.dtype),
         _aten.native_group_norm.default: _group_norm,
@@ -94,19 +96,46 @@ def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
         return NotImplemented
     first = places[0] if places == [*range(places[0], places[-1] + 1)] else 0
     x = x.movedim(places, [*range(first, first + len(places))])
-    row = torch.zeros_like(tensors[0])
-    for index, size in zip(tensors, x.shape[first:], strict=False):
-        row = row * size + torch.where(index < 0, index + size, index)
+    row = _row_of(tensors, x.shape[first:])
     x = x.flatten(first, first + len(places) - 1)
     chosen = x.index_select(first, row.flatten())
     return chosen.reshape(*x.shape[:first], *row.shape, *x.shape[first + 1 :])
 
 
+def _row_of(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Return which row of all axes that indices are of they choose."""
+    row = torch.zeros_like(indices[0])
+    for index, size in zip(indices, shape, strict=False):
+        row = row * size + torch.where(index < 0, index + size, index)
+    return row
+
+
+def _put(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Any:
+    """Return a tensor with values where some tensors of indices say, as rows of these axes; or with
+    one value where a mask does."""
+    places = [k for k, index in enumerate(indices) if index is not None]
+    tensors = torch.broadcast_tensors(*(indices[k] for k in places))
+    first, count = places[0], len(places)
+    if tensors[0].dtype == torch.bool and values.numel() == 1 and not accumulate:
+        mask = tensors[0].reshape(*tensors[0].shape, *[1] * (x.ndim - first - tensors[0].ndim))
+        return torch.where(mask, values, x)
+    if tensors[0].dtype == torch.bool or places != [*range(first, first + count)]:
+        return NotImplemented
+    row = _row_of(tensors, x.shape[first:])
+    flat = x.flatten(first, first + count - 1)
+    values = values.expand(*x.shape[:first], *row.shape, *x.shape[first + count :])
+    values = values.reshape(*x.shape[:first], row.numel(), *x.shape[first + count :])
+    way = "sum" if accumulate else SET
+    return _scattered(way, flat, first, row.flatten(), values).reshape(x.shape)
+
+
 @torch.library.custom_op("tgraph::scattered", mutates_args=())
 def _placed(x: Tensor, index: Tensor, rows: Tensor, way: str) -> Tensor:
     """Return what :func:`lib.collect.tvm.scattering.scattered` computes."""
-    places = index if index.ndim == 2 else index[:, None].expand_as(rows)
-    return x.scatter(0, places, rows) if way == SET else x.scatter_reduce(0, places, rows, way)
+    places = (index if index.ndim == 2 else index[:, None]).expand_as(rows)
+    return x.scatter(1, places, rows) if way == SET else x.scatter_reduce(1, places, rows, way)
 
 
 @_placed.register_fake
@@ -123,20 +152,23 @@ def _scattered(way: str, x: Tensor, axis: int, index: Tensor, values: Any) -> An
     """Return a tensor with values, each at its place on an axis, or all of a row at one."""
     if not isinstance(values, Tensor):
         values = torch.full(index.shape, values, dtype=x.dtype)
-    x, values = x.movedim(axis, 0), values.movedim(axis, 0).to(x.dtype)
-    index, width = index.long(), math.prod(x.shape[1:])
+    index, values, first = index.long(), values.to(x.dtype), axis % x.ndim
     if index.ndim == x.ndim > 1:
-        index = index.movedim(axis, 0)
         if index.shape != values.shape:
             return NotImplemented
+        index = index.movedim(axis, 0)
         steps = zip(index.stride()[1:], index.shape[1:], strict=True)
-        index = index.reshape(-1, width)
+        index = index.flatten(1)
         if not any(step for step, length in steps if length > 1):  # it is an expanded tensor
             index = index[:, 0]
-    if values.shape[1:] != x.shape[1:]:
+        else:
+            x, values, first = x.movedim(axis, 0), values.movedim(axis, 0), 0
+    if values.movedim(first, 0).shape[1:] != x.movedim(first, 0).shape[1:]:
         return NotImplemented
-    rows = x.reshape(-1, width), index, values.reshape(-1, width)
-    return torch.ops.tgraph.scattered(*rows, way).reshape(x.shape).movedim(0, axis)
+    shape = math.prod(x.shape[:first]), -1, math.prod(x.shape[first + 1 :])
+    result = torch.ops.tgraph.scattered(x.reshape(shape), index, values.reshape(shape), way)
+    result = result.reshape(x.shape)
+    return result.movedim(0, axis) if index.ndim > 1 else result
 
 
 def _reduced(

@@ -29,7 +29,7 @@ def scattered(x: Sequence[int], index: Sequence[int], kind: str, way: str) -> ti
     """Return a program of a tensor, indices and rows, which writes the tensor with the rows.
 
     Args:
-        x: (n, width), the tensor's shape.
+        x: (outer, n, width), the tensor's shape.
         index: (rows,) of int64: the place of each row, or (rows, width): of each number of it.
         kind: of the numbers.
         way: a name in :data:`WAYS`: what becomes of a number, and another that goes there. Those
@@ -40,18 +40,18 @@ def scattered(x: Sequence[int], index: Sequence[int], kind: str, way: str) -> ti
         T.func_attr({"tirx.noalias": True})
         before = T.arg("x", T.buffer(x, kind))
         places = T.arg("index", T.buffer(index, "int64"))
-        rows = T.arg("rows", T.buffer((index[0], x[1]), kind))
+        rows = T.arg("rows", T.buffer((x[0], index[0], x[2]), kind))
         after = T.arg("y", T.buffer(x, kind))
-        with T.grid(*x) as (i, j), T.sblock("kept"):
-            row, column = T.axis.remap("SS", [i, j])
-            T.buffer_store(after, before[row, column], [row, column])
-        with T.grid(index[0], x[1]) as (i, j), T.sblock(PLACED):
-            row, column = T.axis.remap("RS", [i, j])
+        with T.grid(*x) as (i, j, k), T.sblock("kept"):
+            outer, row, column = T.axis.remap("SSS", [i, j, k])
+            T.buffer_store(after, before[outer, row, column], [outer, row, column])
+        with T.grid(x[0], index[0], x[2]) as (i, j, k), T.sblock(PLACED):
+            outer, row, column = T.axis.remap("SRS", [i, j, k])
             place = places[row] if len(index) == 1 else places[row, column]
-            T.reads(place, rows[row, column], after[0 : x[0], column])
-            T.writes(after[0 : x[0], column])
-            number = WAYS[way](after[place, column], rows[row, column])
-            T.buffer_store(after, number, [place, column])
+            T.reads(place, rows[outer, row, column], after[outer, 0 : x[1], column])
+            T.writes(after[outer, 0 : x[1], column])
+            number = WAYS[way](after[outer, place, column], rows[outer, row, column])
+            T.buffer_store(after, number, [outer, place, column])
     return builder.get()
 
 

@@ -226,6 +226,9 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         longer = _with_all_results(exported)
         return _exported(name, longer, longer.module(), inputs)
 
+    if changed := ", ".join(exported.graph_signature.buffers_to_mutate.values()):
+        advice = "a library remembers nothing: take them as inputs and return them"
+        raise UserError(f"{name}: changes its buffers {changed}: {advice}")
     if None in exported.graph.output_node().args[0]:
         raise UserError(f"{name}: one of its results is None: return tensors alone")
     with one_line_of(name, "TVM cannot read it"):
