@@ -23,6 +23,7 @@ from lib.collect.tvm.rows import in_tiles, whole_tiles
 from lib.collect.tvm.transposed import of_volumes, transposed
 from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.wide import OF_EACH, WholeVectors
+from lib.collect.tvm.written_out import AttentionAsOne
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
 # layout, so that it must know every operator that has one.
@@ -191,6 +192,7 @@ def operator_passes() -> list[tvm.transform.Pass]:
     """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
+        AttentionAsOne(),
         OperatorsInParts(),
         change.CanonicalizeBindings(),
         change.ConvertLayout(LAYOUTS),

@@ -239,9 +239,12 @@ def _before_repeats(node: Node) -> Node:
 
 
 def _is_one(node: Node) -> bool:
-    """Return whether attention is one operator: it has whole vectors, and more scores than a cache
-    holds, or few queries for each that share keys."""
-    queries, keys, values = (part.meta["val"].shape for part in _once(node))
+    return is_one(*(part.meta["val"].shape for part in _once(node)))
+
+
+def is_one(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> bool:
+    """Return whether attention of these shapes is one operator: it has whole vectors, and more
+    scores than a cache holds, or few queries for keys that they share."""
     scores = math.prod(queries[:-1]) * keys[-2]
     few = math.prod(queries[:-1]) <= QUERIES * math.prod(keys[:-2])
     vectors = keys[-1] % LANES == values[-1] % LANES == 0

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("tvm", reason="TVM is in an environment of its own")
 
+import onnx
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from lib.collect.tvm.compiler import Sampler, alone, by_hand, lowered, machine_p
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import compiled, runner
-from lib.collect.tvm.networks import Network
+from lib.collect.tvm.networks import Network, named
 from lib.collect.tvm.rewriting import QUERIES
 from tests.collect.tvm.test_importing import Does
 
@@ -163,3 +164,45 @@ def test_a_network_has_parts_where_a_cache_holds_all_scores():
     network = Does(lambda x: functional.scaled_dot_product_attention(x, x, x))
     found = imported(Network("mine", lambda: (network, (torch.randn(8, 4, 64, 16),))))
     assert not [task for task in graph_of(found).tasks if by_hand(task)]
+
+
+X, K = onnx.helper.make_node, ("k", "columns")
+TURNED = {  # how columns are made of keys (1, 2, 77, 16), or whatever has their numbers
+    "turned": ((1, 2, 77, 16), [X("Transpose", K[:1], K[1:], perm=[0, 1, 3, 2])]),
+    "heads are last": ((1, 77, 2, 16), [X("Transpose", K[:1], K[1:], perm=[0, 2, 3, 1])]),
+    "shaped": (
+        (1, 2, 77, 16),
+        [
+            *(X("Reshape", ["k", "three"], ["a"]), X("Transpose", ["a"], ["b"], perm=[0, 2, 1])),
+            X("Reshape", ["b", "four"], ["columns"]),
+        ],
+    ),
+    "as they are": ((1, 2, 16, 77), [X("Identity", *([name] for name in K))]),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_an_onnx_file_has_it_as_one_program(name, tmp_path):
+    shape, nodes = TURNED[name]
+    constants = {"scale": np.float32(0.3), "root": np.float32(2), "mask": SOME.float().numpy()}
+    constants |= {"three": np.array([2, 77, 16]), "four": np.array([1, 2, 16, 77])}
+    nodes = [
+        *(*nodes, X("Mul", ["columns", "scale"], ["less"]), X("MatMul", ["q", "less"], ["whole"])),
+        *(X("Div", ["whole", "root"], ["scores"]), X("Add", ["scores", "mask"], ["seen"])),
+        *(X("Softmax", ["seen"], ["w"], axis=-1), X("MatMul", ["w", "v"], ["y"])),
+    ]
+    shapes = {"q": (1, 2, 1, 16), "k": shape, "v": (1, 2, 77, 16), "y": (1, 2, 1, 16)}
+    *inputs, result = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    )
+    weights = [onnx.numpy_helper.from_array(np.array(x), n) for n, x in constants.items()]
+    graph = onnx.helper.make_graph(nodes, "g", inputs, [result], weights)
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "n.onnx"
+    )
+    tasks = graph_of(imported(named(str(tmp_path / "n.onnx"), None))).tasks  # fails if they differ
+    assert [task for task in tasks if by_hand(task)]
+    turned = [task for task in tasks if "77" in task.script() and not by_hand(task)]
+    assert len(turned) == (name in ("heads are last", "as they are"))

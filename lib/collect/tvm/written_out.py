@@ -1,0 +1,105 @@
+"""Attention that a network writes out, such as all of an ONNX file, as one program."""
+
+from __future__ import annotations
+
+import math
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax import PyExprMutator
+from tvm.relax.expr_functor import mutator
+
+from lib.collect.tvm.attention import attention
+from lib.collect.tvm.rewriting import is_one
+from lib.collect.tvm.transposed import whole
+
+MULTIPLY, DIVIDE = "relax.multiply", "relax.divide"
+
+
+@mutator
+class _WrittenOut(PyExprMutator):
+    """Puts one program in the place of a product of a softmax of products."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """Return a call, or the attention whose last step it is."""
+        call = super().visit_call_(call)
+        found = self.attention(call) if getattr(call.op, "name", "") == "relax.matmul" else None
+        return call if found is None else self.builder_.normalize(found)
+
+    def made_by(self, value: relax.Expr, name: str) -> relax.Call | None:
+        """Return the call that computes a value, if it is of this operator."""
+        call = self.builder_.lookup_binding(value) if isinstance(value, relax.Var) else None
+        return call if getattr(getattr(call, "op", None), "name", "") == name else None
+
+    def attention(self, call: relax.Call) -> relax.Expr | None:
+        """Return the attention whose last product a call is; nothing if it is none, or better in
+        parts."""
+        softmax = self.made_by(call.args[0], "relax.nn.softmax")
+        if softmax is None or int(softmax.attrs.axis) not in (-1, len(call.ty.shape) - 1):
+            return None
+        scores, mask = softmax.args[0], None
+        if (added := self.made_by(scores, "relax.add")) is not None:
+            scores, mask = added.args
+        scores, factors = self.unscaled(scores)
+        product = self.made_by(scores, "relax.matmul")
+        if product is None or (mask is not None and len(mask.ty.shape) > len(call.ty.shape)):
+            return None
+        queries, values = product.args[0], call.args[1]
+        columns, others = self.unscaled(product.args[1])
+        turned = self.turned(columns)
+        shapes = [whole(part.ty.shape) for part in (queries, turned, values)]
+        if not is_one(*shapes):
+            return None
+        for operator, factor in factors + others:
+            scaled = relax.op.multiply if operator == MULTIPLY else relax.op.divide
+            queries = self.builder_.emit(scaled(queries, factor))
+        parts = [
+            self.shaped(part, [math.prod(shape[:-2]), *shape[-2:]])
+            for part, shape in zip((queries, turned, values), shapes, strict=True)
+        ]
+        if mask is not None:
+            mask = self.shaped(mask, [*[1] * (4 - len(mask.ty.shape)), *whole(mask.ty.shape)])
+        side_by_side = shapes[0][-3] if len(shapes[0]) > 2 else 1
+        made = self.builder_.call_te(attention, *parts, mask, 1.0, False, side_by_side)
+        return relax.op.reshape(self.builder_.emit(made), whole(call.ty.shape))
+
+    def unscaled(self, value: relax.Expr) -> tuple[relax.Expr, list[tuple[str, relax.Expr]]]:
+        """Return what was multiplied or divided by single numbers, and by which."""
+        for name in (MULTIPLY, DIVIDE):
+            call = self.made_by(value, name)
+            if call is not None and math.prod(whole(call.args[1].ty.shape)) == 1:
+                inner, factors = self.unscaled(call.args[0])
+                return inner, [*factors, (name, call.args[1])]
+        return value, []
+
+    def turned(self, columns: relax.Expr) -> relax.Expr:
+        """Return keys as rows; as they lie, if they were turned before."""
+        *outer, width, count = whole(columns.ty.shape)
+        inner, axes = columns, [*range(len(columns.ty.shape))]
+        reshaped = self.made_by(columns, "relax.reshape")
+        before = columns if reshaped is None else reshaped.args[0]
+        call = self.made_by(before, "relax.permute_dims")
+        if call is not None and call.attrs.axes and whole(before.ty.shape)[-2:] == [width, count]:
+            inner, axes = call.args[0], whole(call.attrs.axes)
+        *axes, last, least = axes
+        if (order := [*axes, least, last]) != sorted(order):
+            inner = self.builder_.emit(relax.op.permute_dims(inner, order))
+        return self.shaped(inner, [*outer, count, width])
+
+    def shaped(self, value: relax.Expr, shape: list[int]) -> relax.Expr:
+        """Return a value of another shape, in one step: several would be a copy."""
+        while (call := self.made_by(value, "relax.reshape")) is not None:
+            value = call.args[0]
+        return self.builder_.emit(relax.op.reshape(value, shape))
+
+
+@tvm.transform.module_pass(opt_level=0, name="AttentionAsOne")
+class AttentionAsOne:
+    """Attention that is written out as one program, where that is better."""
+
+    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+        """Return the module, changed."""
+        found, main = _WrittenOut(module), module.get_global_var("main")
+        found.builder_.update_func(main, found.visit_expr(module["main"]))
+        return found.builder_.get()
