@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real ones: rotary embeddings as Meta's Llama has them.
+"""Complex numbers as pairs of real ones: rotary embeddings as Meta's Llama has them, and spectra.
 
 TVM has no complex numbers. PyTorch knows the parts of its operators, for a subclass of its tensors.
 """
@@ -15,6 +15,8 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves, tree_map
 
+from lib.collect.tvm.fourier import TRANSFORMS
+
 _aten = torch.ops.aten
 
 
@@ -26,7 +28,7 @@ def in_pairs(exported: ExportedProgram, table: dict[Any, Callable]) -> None:
         table: operators in parts, as the program has been taken into.
 
     Raises:
-        TypeError: an operator has no parts, such as a Fourier transform.
+        TypeError: an operator has no parts, such as a long Fourier transform.
     """
     graph = exported.graph
     pairs: dict[Node, Node] = {}  # a complex tensor: a real one, with a last axis of two
@@ -76,7 +78,10 @@ def _in_pairs(node: Node, pairs: dict[Node, Node], table: dict[Any, Callable]) -
             return torch.full((), float(x)) if isinstance(x, int | float) and takes_tensors else x
 
         args, kwargs = tree_map(value_of, (node.args, node.kwargs))
-        result = node.target(*args, **kwargs)
+        if node.target == _aten._to_copy.default and node.meta["val"].is_complex():
+            result = ComplexTensor(args[0], torch.zeros_like(args[0]))
+        else:
+            result = TRANSFORMS.get(node.target, node.target)(*args, **kwargs)
         if isinstance(result, ComplexTensor):
             return torch.stack((result.re, result.im), -1)
         if result.is_complex():

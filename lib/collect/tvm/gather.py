@@ -70,7 +70,8 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
 def _add(gathered: Gathered, work: Path, measured: raw.Measured) -> None:
     """Add the rows of one raw file and of its repetition."""
     turn, task = measured.metadata["round"], measured.metadata["task"]
-    joined, check = measured.arrays["joined"], measured.arrays["check"]
+    joined = measured.arrays["joined"] & (measured.arrays["leaves"] > 0)  # of zeros there is none
+    check = measured.arrays["check"]
     middle = np.median(check, (0, 1))  # what most programs of the file compute
     agree = np.all([same(one, middle) for one in check], axis=0)
     gathered.dropped["features and tree disagree"] += int((~joined).sum())

@@ -30,7 +30,7 @@ Job = tuple[str, int, str]  # phase, round, task
 # The networks and tasks of data/programs-cpu, a line of JSON each, as a work folder has them.
 BUNDLED = Path(__file__).parents[3] / "data" / "programs-cpu" / "modules.jsonl.xz"
 FLOPS = (2e4, 4e9)  # below it is all overhead, above it takes too long
-BYTES = (1 << 17, 100_000_000)  # of arguments, likewise; a copy has no operations
+BYTES = (1 << 17, 450_000_000)  # of arguments, likewise; a copy has no operations
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
 

@@ -131,6 +131,7 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         shorten(exported)
         fold(exported)
         in_pairs(exported, table)
+        fold(exported)  # waves of Fourier transforms
         promote(exported)
         for node in exported.graph.nodes:
             if node.target == _aten.select.int:  # x[-1]: TVM would read memory before the tensor

@@ -120,6 +120,15 @@ def test_programs_that_compute_something_else_or_do_not_join_are_left_out(work, 
     assert data.metadata["dropped"] == {"another output": 1, "features and tree disagree": 1}
 
 
+def test_a_program_that_makes_zeros_alone_has_no_row(work, exported):
+    path = raw.path(work, "main", 0, task_name(4))
+    measured, nothing = raw.read(path), np.zeros(3, np.int32)
+    arrays = measured.arrays | {"leaves": nothing, "features": measured.arrays["features"][:0]}
+    arrays["accesses"] = measured.arrays["accesses"][:0]
+    raw.write(path, arrays | {"hash": measured.hash}, measured.metadata)
+    assert not len(programs_of(exported(), task_name(4)).filter(pl.col("round") == 0))
+
+
 def test_programs_that_the_dataset_has_are_not_lost(work, tmp_path):
     export(work, tmp_path / "root")
     raw.path(work, "main", 1, task_name(4)).unlink()
