@@ -19,6 +19,8 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from lib.collect.tvm import placing
+
 _aten = torch.ops.aten
 MOST_FOLDED = 1 << 22  # bytes of a constant; a larger one is computed where it is read
 VIEWS = (
@@ -29,7 +31,6 @@ JOINS = (_aten.cat.default, _aten.stack.default)
 BY_DECOMPOSITION = (_aten.grid_sampler_2d.default, _aten.upsample_nearest2d.vec)  # PyTorch's own
 MOST_LARGEST = 8  # numbers of an axis that are looked for one after the other
 SUM, MEAN = 0, 1  # of a bag of embeddings; its largest else
-SET = "set"  # a number at its place, whatever was there
 
 
 def decompositions() -> dict[Any, Callable]:
@@ -49,7 +50,7 @@ def decompositions() -> dict[Any, Callable]:
         _aten._embedding_bag.default: _bags,
         _aten._embedding_bag_forward_only.default: _bags,
         _aten._trilinear.default: _trilinear,
-        _aten._unsafe_index.Tensor: _index,
+        _aten._unsafe_index.Tensor: placing.index,
         _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         _aten.cumprod.default: partial(_cumulated, torch.prod, 1),
         _aten.cumsum.default: partial(_cumulated, torch.sum, 0),
@@ -57,18 +58,18 @@ def decompositions() -> dict[Any, Callable]:
         _aten.div.Tensor_mode: _rounded,
         _aten.exp2.default: lambda x: torch.exp(x * math.log(2)),
         _aten.hypot.default: lambda x, y: (x * x + y * y).sqrt(),
-        _aten.index.Tensor: _index,
-        _aten.index_add.default: _added,
-        _aten.index_copy.default: partial(_scattered, SET),
-        _aten.index_put.default: _put,
-        _aten.scatter_reduce.two: _reduced,
+        _aten.index.Tensor: placing.index,
+        _aten.index_add.default: placing.added,
+        _aten.index_copy.default: partial(placing.scattered, placing.SET),
+        _aten.index_put.default: placing.put,
+        _aten.scatter_reduce.two: placing.reduced,
         _aten.one_hot.default: lambda x, n: (x[..., None] == torch.arange(n)).to(x.dtype),
         _aten.native_group_norm.default: _group_norm,
         _aten.max.dim: lambda x, *axis: (torch.amax(x, *axis), torch.argmax(x, *axis)),
         _aten.min.dim: lambda x, *axis: (torch.amin(x, *axis), torch.argmin(x, *axis)),
-        _aten.scatter.src: partial(_scattered, SET),
-        _aten.scatter.value: partial(_scattered, SET),
-        _aten.scatter_add.default: partial(_scattered, "sum"),
+        _aten.scatter.src: partial(placing.scattered, placing.SET),
+        _aten.scatter.value: partial(placing.scattered, placing.SET),
+        _aten.scatter_add.default: partial(placing.scattered, "sum"),
         _aten.topk.default: _largest,
         _aten.unfold.default: _windows,
         _aten.upsample_nearest2d.vec: resized,
@@ -86,111 +87,6 @@ def _cumulated(
     number = torch.arange(x.shape[-1])
     before = number[:, None] >= number  # (n, n)
     return operator(torch.where(before, x[..., None, :], neutral), -1).movedim(-1, axis)
-
-
-def _index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
-    """Return what some tensors of indices choose, as rows of all axes that they are of."""
-    places = [k for k, index in enumerate(indices) if index is not None]
-    tensors = torch.broadcast_tensors(*(indices[k] for k in places))
-    if tensors[0].dtype == torch.bool:
-        return NotImplemented
-    first = places[0] if places == [*range(places[0], places[-1] + 1)] else 0
-    x = x.movedim(places, [*range(first, first + len(places))])
-    row = _row_of(tensors, x.shape[first:])
-    x = x.flatten(first, first + len(places) - 1)
-    chosen = x.index_select(first, row.flatten())
-    return chosen.reshape(*x.shape[:first], *row.shape, *x.shape[first + 1 :])
-
-
-def _row_of(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """Return which row of all axes that indices are of they choose."""
-    row = torch.zeros_like(indices[0])
-    for index, size in zip(indices, shape, strict=False):
-        row = row * size + torch.where(index < 0, index + size, index)
-    return row
-
-
-def _put(
-    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
-) -> Any:
-    """Return a tensor with values where some tensors of indices say, as rows of these axes; or with
-    one value where a mask does."""
-    places = [k for k, index in enumerate(indices) if index is not None]
-    tensors = torch.broadcast_tensors(*(indices[k] for k in places))
-    first, count = places[0], len(places)
-    if tensors[0].dtype == torch.bool and values.numel() == 1 and not accumulate:
-        mask = tensors[0].reshape(*tensors[0].shape, *[1] * (x.ndim - first - tensors[0].ndim))
-        return torch.where(mask, values, x)
-    if tensors[0].dtype == torch.bool or places != [*range(first, first + count)]:
-        return NotImplemented
-    row = _row_of(tensors, x.shape[first:])
-    flat = x.flatten(first, first + count - 1)
-    values = values.expand(*x.shape[:first], *row.shape, *x.shape[first + count :])
-    values = values.reshape(*x.shape[:first], row.numel(), *x.shape[first + count :])
-    way = "sum" if accumulate else SET
-    return _scattered(way, flat, first, row.flatten(), values).reshape(x.shape)
-
-
-@torch.library.custom_op("tgraph::scattered", mutates_args=())
-def _placed(x: Tensor, index: Tensor, rows: Tensor, way: str) -> Tensor:
-    """Return what :func:`lib.collect.tvm.scattering.scattered` computes."""
-    places = (index if index.ndim == 2 else index[:, None]).expand_as(rows)
-    return x.scatter(1, places, rows) if way == SET else x.scatter_reduce(1, places, rows, way)
-
-
-@_placed.register_fake
-def _like(x: Tensor, *_: object) -> Tensor:
-    return torch.empty_like(x)
-
-
-def _added(x: Tensor, axis: int, index: Tensor, rows: Tensor, *, alpha: float = 1) -> Tensor:
-    """Return a tensor to whose rows others are added."""
-    return _scattered("sum", x, axis, index, rows * alpha)
-
-
-def _scattered(way: str, x: Tensor, axis: int, index: Tensor, values: Any) -> Any:
-    """Return a tensor with values, each at its place on an axis, or all of a row at one."""
-    if not isinstance(values, Tensor):
-        values = torch.full(index.shape, values, dtype=x.dtype)
-    index, values, first = index.long(), values.to(x.dtype), axis % x.ndim
-    if index.ndim == x.ndim > 1:
-        if index.shape != values.shape:
-            return NotImplemented
-        index = index.movedim(axis, 0)
-        steps = zip(index.stride()[1:], index.shape[1:], strict=True)
-        index = index.flatten(1)
-        if not any(step for step, length in steps if length > 1):  # it is an expanded tensor
-            index = index[:, 0]
-        else:
-            x, values, first = x.movedim(axis, 0), values.movedim(axis, 0), 0
-    if values.movedim(first, 0).shape[1:] != x.movedim(first, 0).shape[1:]:
-        return NotImplemented
-    shape = math.prod(x.shape[:first]), -1, math.prod(x.shape[first + 1 :])
-    result = torch.ops.tgraph.scattered(x.reshape(shape), index, values.reshape(shape), way)
-    result = result.reshape(x.shape)
-    return result.movedim(0, axis) if index.ndim > 1 else result
-
-
-def _reduced(
-    x: Tensor, axis: int, index: Tensor, values: Tensor, way: str, *, include_self: bool = True
-) -> Any:
-    """Return a tensor with sums, products, means, largest or least of values that have one place;
-    and, unless these include what was there before, with that where no value goes."""
-    if not x.is_floating_point():
-        return NotImplemented
-    neutral = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}[way]
-    before = x if include_self else torch.full(x.shape, neutral, dtype=x.dtype)
-    result = _scattered("sum" if way == "mean" else way, before, axis, index, values)
-    if result is NotImplemented or (include_self and way != "mean"):
-        return result
-    if way in ("amax", "amin"):
-        return torch.where(result == neutral, x, result)
-    width = 1 if index.ndim < x.ndim else None  # of whole rows, each counts once
-    count, ones = (torch.full(part.shape, 1.0)[..., :width] for part in (x, values))
-    count = _scattered("sum", count * include_self, axis, index, ones)
-    if way == "mean":
-        result = result / count.clamp(min=1)
-    return torch.where(count > 0, result, x)
 
 
 def _largest(
@@ -246,7 +142,7 @@ def _bags(
         rows = rows * scales[:, None]
     way = "sum" if mode == SUM else "mean" if mode == MEAN else "amax"
     empty = torch.zeros(bags + 1, rows.shape[1])
-    result = _reduced(empty, 0, bag, rows, way, include_self=mode == SUM)[:bags]
+    result = placing.reduced(empty, 0, bag, rows, way, include_self=mode == SUM)[:bags]
     return result, offsets, offsets, offsets
 
 
