@@ -5,6 +5,7 @@ TVM is imported when this module is: only what runs in the collecting environmen
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ POPULATION, GENERATIONS = 16, 8
 BRED = 3  # generations of programs that descend from measured ones
 TRIES = 6  # for programs that are not known yet
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
+PACKING = "meta_schedule.layout_rewrite_preproc"  # an annotation of a step that does it
 SPATIAL, REDUCES = 0, 2  # kinds of a block's variables
 # Programs that have schedules of their own, by the name of a step.
 BY_HAND = {
@@ -175,15 +177,18 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
 
 
 def packable(task: IRModule) -> bool:
-    """Return whether TVM can pack a task's weights; not if they are read through a reshape."""
+    """Return whether TVM can pack a task's weights; not if they are read through a reshape, nor if
+    a part of them is read alone, for the rest would take its place."""
     if WEIGHTS not in task["main"].attrs or by_hand(task):
         return True  # there is nothing to pack
     context = context_of(task, 0, True, "replay-trace")
     try:
-        _drawn(context, 1, context.generate_design_space())
+        (schedule,) = _drawn(context, 1, context.generate_design_space())
     except RuntimeError:
         return False
-    return True
+    packs = (step for step in blocks_of(schedule.mod) if PACKING in step.annotations)
+    sizes = ([math.prod(map(int, x.source.shape)) for x in (*p.reads, *p.writes)] for p in packs)
+    return all(after >= before for before, after in sizes)
 
 
 def evolution(generations: int) -> meta_schedule.search_strategy.EvolutionarySearch:

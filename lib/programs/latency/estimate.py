@@ -10,7 +10,12 @@ import numpy as np
 
 from lib.files.terminal import table
 from lib.programs.latency.error import Error
-from lib.programs.latency.memory import reading_seconds
+from lib.programs.latency.memory import (
+    FROM_MEMORY,
+    FROM_SHARED,
+    found_seconds,
+    reading_seconds,
+)
 from lib.programs.latency.network import Network
 from lib.programs.latency.replay import Node, Timeline, replay
 
@@ -64,7 +69,7 @@ def estimate(
         learned: hashes of the tasks that the predictor has learned from.
         gap: seconds between the end of a call and the begin of the next.
         warm: whether the programs of the device were measured with their weights in the caches,
-            where a network has not left them.
+            where a network has not left them; else, steps of recurrent networks find them there.
     """
     order = np.lexsort((np.arange(len(predicted)), predicted, network.owner))
     fastest = order[
@@ -72,13 +77,18 @@ def estimate(
     ]  # the first of equal ones
     seconds = predicted[fastest]
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
+    found = [saved * (not warm) for saved in found_seconds(network.traffic)]
+
+    def least(taken: float, saved: float) -> float:
+        """Return seconds of a call, of which all may be spent on reading weights."""
+        return max(taken - saved, taken * FROM_MEMORY / FROM_SHARED)
 
     def replayed(factor: float) -> Timeline:
         """Return the graph, if programs take so many times what is predicted."""
         return replay(
             [
-                Node(factor * float(seconds[task]), after, gap=between)
-                for (task, after), between in zip(network.calls, gaps, strict=True)
+                Node(factor * least(float(seconds[task]), saved), after, gap=between)
+                for (task, after), between, saved in zip(network.calls, gaps, found, strict=True)
             ]
         )
 

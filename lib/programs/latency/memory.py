@@ -36,6 +36,8 @@ class Cache:
 # level, one vector at a time, on an EPYC of Zen 5. There, a
 # batch of sixteen waited for its weights five times as long; whole networks did not show that.
 CACHES = (Cache(1 << 20, 240e9), Cache(32 << 20, 34e9))
+# How fast a core of an EPYC of Zen 4 reads weights from memory, and from the cache that is shared.
+FROM_MEMORY, FROM_SHARED = 32e9, 96e9
 
 
 def reading_seconds(
@@ -46,6 +48,25 @@ def reading_seconds(
     for cache in caches:
         for number, lost in enumerate(lost_bytes(calls, cache.size)):
             seconds[number] += lost / cache.rate
+    return tuple(seconds)
+
+
+def found_seconds(calls: Sequence[Traffic], size: int = CACHES[-1].size) -> tuple[float, ...]:
+    """Return seconds that each call does not wait for weights, of a program that was timed with
+    weights from memory: a call shortly before has read them, as steps of a recurrent network do.
+
+    Args:
+        calls: of a network, in their order.
+        size: bytes of the shared cache.
+    """
+    read, ends, seconds = 0, {}, []  # bytes so far, and up to the end of each buffer
+    for call in calls:
+        near = [k for k in call.reads if k in ends and read - ends[k] + call.reads[k] <= size]
+        found = sum(call.reads[k] for k in near)
+        seconds.append(found / FROM_MEMORY - found / FROM_SHARED)
+        for buffer, some in call.reads.items():
+            read += some
+            ends[buffer] = read
     return tuple(seconds)
 
 

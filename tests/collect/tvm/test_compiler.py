@@ -32,6 +32,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.programs.tensorir.accesses import COLUMNS, columns
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
+from tests.collect.tvm.test_importing import Does
 
 
 def product(size: int, name: str = "c"):
@@ -274,10 +275,20 @@ def work(tmp_path_factory):
     return work, task
 
 
+@pytest.mark.parametrize(("read", "packed"), [(58, False), (64, True)])
+def test_weights_of_which_a_part_is_read_are_not_packed(read, packed):
+    def part(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return layer(x)[:, :read].relu()  # TVM would write the others over the first
+
+    built = Does(part, nn.Linear(64, 64)), (torch.randn(30, 64),)
+    (task,) = graph_of(imported(Network("part", lambda: built))).tasks
+    assert compiler.packable(task) == packed
+
+
 def test_bundled_tasks_are_those_that_were_measured():
     """Their modules have the hashes that data/programs-cpu knows them by."""
     networks, tasks = bundled()
-    assert len(networks) == 216 and {r["task"] for n in networks.values() for r in n["tasks"]} == {
+    assert len(networks) == 308 and {r["task"] for n in networks.values() for r in n["tasks"]} == {
         *tasks
     }
     for name in sorted(tasks)[::200]:

@@ -12,7 +12,7 @@ import pytest
 from lib.files.errors import DataError
 from lib.programs.latency.error import Error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import as_json, as_text, costs, estimate
-from lib.programs.latency.memory import CACHES
+from lib.programs.latency.memory import CACHES, FROM_MEMORY, FROM_SHARED
 from lib.programs.latency.network import read_network
 from tests.programs.builders import write_root
 from tests.programs.latency.networks import write_network
@@ -42,6 +42,12 @@ def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
     assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0].rate)
     cold = estimate(network, "cpu", PREDICTED, ERROR, (), warm=False).timeline.seconds
     assert cold == pytest.approx(10e-3)  # what is known of programs has the waiting in it
+    calls = [{"task": 0, "after": [], "reads": [[0, size]], "writes": 0} for size in 2 * [1 << 20]]
+    steps = read_network(write_network(path, about={"calls": calls}))
+    found = estimate(steps, "cpu", PREDICTED, ERROR, (), warm=False).timeline.seconds
+    assert found == pytest.approx(4e-3 - (1 << 20) * (1 / FROM_MEMORY - 1 / FROM_SHARED))
+    short = estimate(steps, "cpu", PREDICTED / 1e3, ERROR, (), warm=False).timeline.seconds
+    assert short == pytest.approx(2e-6 * (1 + FROM_MEMORY / FROM_SHARED))
 
 
 def test_what_costs_most_comes_first(found):

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.programs.latency.memory import Cache, Traffic, lost_bytes, reading_seconds
+from lib.programs.latency.memory import (
+    FROM_MEMORY,
+    FROM_SHARED,
+    Cache,
+    Traffic,
+    found_seconds,
+    lost_bytes,
+    reading_seconds,
+)
 
 CALLS = st.lists(
     st.builds(
@@ -37,6 +45,14 @@ def test_no_more_is_lost_than_is_read_and_nothing_of_a_network_that_fits(calls, 
     sizes = {one: max(c.reads.get(one, 0) for c in calls) for c in calls for one in c.reads}
     if sum(sizes.values()) + sum(call.writes for call in calls) <= size:
         assert not any(lost)
+
+
+def test_weights_of_the_step_before_are_found_and_no_others():
+    calls = [Traffic({0: 300, 1: 100}), Traffic({0: 300}), Traffic({2: 900}), Traffic({0: 300})]
+    saved = 300 * (1 / FROM_MEMORY - 1 / FROM_SHARED)
+    assert found_seconds(calls, 400) == pytest.approx((0, saved, 0, 0))
+    assert found_seconds(calls, 1200) == pytest.approx((0, saved, 0, saved))
+    assert found_seconds(calls, 399) == (0, 0, 0, 0)
 
 
 def test_each_level_that_has_lost_something_takes_its_time():
