@@ -28,7 +28,7 @@ METADATA = {
         ({"flops": 5e9}, False),
         ({"flops": 1e4}, False),
         ({"flops": 0, "arguments": [{"shape": [1 << 15], "dtype": "float32"}]}, True),
-        ({"arguments": [{"shape": [12_500_001], "dtype": "int64"}]}, False),
+        ({"arguments": [{"shape": [56_250_001], "dtype": "int64"}]}, False),
     ],
 )
 def test_tasks_that_are_tiny_or_slow_are_passed_over(change, measured):
