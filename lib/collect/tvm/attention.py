@@ -2,7 +2,7 @@
 
 Scores of 1,500 queries and keys are 54 MB in six heads, and a softmax by itself goes through memory
 three times. Here some rows of scores are computed, become weights, and are summed over before the
-next ones are (Dao et al. 2022, without its softmax in parts: rows are whole). Of few queries, as in
+next ones are (Dao et al. 2022, without its softmax in parts: rows are whole). Of one query, as in
 a step of a decoder, keys are read as they lie: turning them takes ten times as long as the rest.
 """
 
@@ -25,7 +25,7 @@ ROWS, COLUMNS = 12, 32  # numbers of queries and of keys are filled up to multip
 WIDE = 2  # vectors of a tile
 SCORES = "attention_scores"  # by which such a program is known
 PARTS, HALVES = "parts_of_scores", (LANES // 2, LANES // 4)  # sums, of which a score is the sum
-ADDED = 8  # vectors of results for few queries that are summed at a time, at most
+ADDED = 8  # vectors of results for one query that are summed at a time, at most
 BLOCK = 1 << 20  # bytes of scores and weights that are computed at a time, at most
 TINY = 1e-30  # a sum of weights is 0, or more than that
 STEPS = 192  # of keys that a tile of the result takes at a time, at most
@@ -57,7 +57,7 @@ def attention(
     """
     (heads, count, _), (groups, own, outputs) = map(int, queries.shape), map(int, values.shape)
     shared = heads // groups
-    if few := shared * count <= QUERIES:
+    if few := count == 1 and shared <= QUERIES:
         scores, filled = _of_few(queries, keys, scale), values
     else:
         scores, filled = _of_many(queries, keys, values, scale)
@@ -67,7 +67,7 @@ def attention(
 
     def asked(h: tirx.Var, i: tirx.Var) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
         """Return the head and the query of a row."""
-        return (h * shared + i // count, i % count) if few else (h, i)
+        return (h * shared + i, tirx.const(0, "int32")) if few else (h, i)
 
     def seen(h: tirx.Var, i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
         """Return a score, which is the least number for keys that are not there."""
@@ -98,22 +98,22 @@ def attention(
         return mean
     return te.compute(
         (heads, count, outputs),
-        lambda h, i, n: mean[h // shared, h % shared * count + i, n] if few else mean[h, i, n],
+        lambda h, i, n: mean[h // shared, h % shared, n] if few else mean[h, i, n],
         name="asked_for",
     )
 
 
 def _of_few(queries: te.Tensor, keys: te.Tensor, scale: float) -> te.Tensor:
-    """Return (groups, rows, columns) of scores; of heads that share keys, each query is a row.
+    """Return (groups, rows, columns) of scores; heads that share keys are its rows.
 
     A score is first as many sums as a vector has numbers, then half as many.
     """
-    (heads, count, width), (groups, own, _) = map(int, queries.shape), map(int, keys.shape)
-    shared, factor = heads // groups, tirx.const(scale, "float32")
-    rows, columns = shared * count, -(-own // COLUMNS) * COLUMNS
+    (heads, _, width), (groups, own, _) = map(int, queries.shape), map(int, keys.shape)
+    rows, factor = heads // groups, tirx.const(scale, "float32")
+    columns = -(-own // COLUMNS) * COLUMNS
     scaled = te.compute(
         (groups, rows, width),
-        lambda h, i, d: queries[h * shared + i // count, i % count, d] * factor,
+        lambda h, i, d: queries[h * rows + i, 0, d] * factor,
         name="scaled_queries",
     )
     k = te.reduce_axis((0, width // LANES), "k")
@@ -182,7 +182,7 @@ def schedules(task: IRModule) -> list[Schedule]:
     """Return schedules of a program of :func:`attention`.
 
     For vectors of 16 numbers and of 8, they compute few rows of scores at a time, and as many as a
-    cache holds. Of few queries there is one.
+    cache holds. Of one query there is one.
     """
     schedule = Schedule(task)
     if PARTS in steps_of(schedule):
@@ -240,7 +240,7 @@ def _by_rows(task: IRModule, lanes: int, rows: int) -> Schedule:
 
 
 def _by_keys(schedule: Schedule) -> Schedule:
-    """Return the schedule for few queries: of a head, each step for one key after the other."""
+    """Return the schedule for one query: of a head, each step for one key after the other."""
     steps = steps_of(schedule)
     halves = [steps[f"{PARTS}{n}"] for n in HALVES]
     scores, sums, summed = (steps[name] for name in (SCORES, PARTS, "summed"))

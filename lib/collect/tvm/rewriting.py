@@ -3,7 +3,7 @@
 A batch normalization at inference is a scale and a shift of each channel, which depend on weights
 alone; after a convolution they become part of its weights (Ioffe and Szegedy 2015, algorithm 2).
 Attention without a mask needs no look for queries all of whose keys are masked. Attention of which
-no cache holds all scores, or of few queries, stays one operator. So it does where a network writes
+no cache holds all scores, or of one query, stays one operator. So it does where a network writes
 its products and its softmax itself.
 """
 
@@ -24,7 +24,7 @@ _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default, _aten.conv3d.default)
 RESHAPED = (_aten.reshape.default, _aten.view.default)
 PRODUCTS, SOFTMAX = (_aten.matmul.default, _aten.bmm.default), _aten.softmax.int
-MOST_SCORES, QUERIES = 1 << 20, 8  # of attention in parts, and as many queries of keys as are few
+MOST_SCORES, QUERIES = 1 << 20, 8  # of attention in parts, and heads of one query that share keys
 FEW = 4  # vectors, of which a part of one is no matter
 MASKED = -1e9  # a score, which softmax makes 0
 
@@ -244,9 +244,9 @@ def _is_one(node: Node) -> bool:
 
 def is_one(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> bool:
     """Return whether attention of these shapes is one operator: it has whole vectors, and more
-    scores than a cache holds, or few queries for keys that they share."""
+    scores than a cache holds, or one query for which keys would be transposed."""
     scores = math.prod(queries[:-1]) * keys[-2]
-    few = math.prod(queries[:-1]) <= QUERIES * math.prod(keys[:-2])
+    few = queries[-2] == 1 and math.prod(queries[:-2]) <= QUERIES * math.prod(keys[:-2])
     vectors = keys[-1] % LANES == values[-1] % LANES == 0
     alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2] and len(queries) < 5
     shared = len(queries) < 3 or queries[-3] % keys[-3] == 0

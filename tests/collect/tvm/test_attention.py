@@ -41,7 +41,7 @@ def program(*shapes, mask=None, scale=1.0, causal=False, side_by_side=1):
 def cases(draw):
     """Queries, keys, values, what else there is to attention, and a shape of a mask."""
     examples, heads, shared = (draw(st.integers(1, 2)) for _ in range(3))
-    queries = draw(st.integers(1, 8) | COUNTS)
+    queries = draw(st.just(1) | COUNTS)
     keys, width, outputs = (draw(kind) for kind in (COUNTS, WIDTHS, WIDTHS))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
     heads, several = heads * shared, heads
@@ -64,7 +64,7 @@ def test_every_schedule_computes_attention(case):
     flat = [part.flatten(0, 1) for part in parts]
     how |= {"mask": mask if mask is None else tuple(mask.shape), "side_by_side": parts[0].shape[1]}
     found = schedules(program(*(part.shape for part in flat), **how))
-    few = parts[0][0, :, :, 0].numel() <= QUERIES * parts[1].shape[1]
+    few = parts[0].shape[2] == 1 and parts[0].shape[1] <= QUERIES * parts[1].shape[1]
     assert len(found) in ((1,) if few else (2, 4))
     masks = [] if mask is None else [mask]
     for schedule in found:
