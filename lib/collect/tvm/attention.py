@@ -18,7 +18,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from lib.collect.tvm.rewriting import QUERIES
+from lib.collect.tvm.rewriting import of_one_query
 from lib.files.processor import LANES
 
 ROWS, COLUMNS = 12, 32  # numbers of queries and of keys are filled up to multiples of these
@@ -55,23 +55,20 @@ def attention(
     Returns:
         (heads, queries, outputs).
     """
-    (heads, count, _), (groups, own, outputs) = map(int, queries.shape), map(int, values.shape)
+    shapes = [[*map(int, part.shape)] for part in (queries, values)]
+    (heads, count, _), (groups, own, outputs) = shapes
     shared = heads // groups
-    if few := count == 1 and shared <= QUERIES:
-        scores, filled = _of_few(queries, keys, scale), values
+    if one := of_one_query(*shapes):
+        scores, filled = _of_one(queries, keys, scale), values
     else:
         scores, filled = _of_many(queries, keys, values, scale)
     rows, columns = map(int, scores.shape[1:])
     r, s = (te.reduce_axis((0, columns), name) for name in "rs")
     t = te.reduce_axis((0, int(filled.shape[1])), "t")
 
-    def asked(h: tirx.Var, i: tirx.Var) -> tuple[tirx.PrimExpr, tirx.PrimExpr]:
-        """Return the head and the query of a row."""
-        return (h * shared + i, tirx.const(0, "int32")) if few else (h, i)
-
     def seen(h: tirx.Var, i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
         """Return a score, which is the least number for keys that are not there."""
-        score, (head, query) = scores[h, i, j], asked(h, i)
+        score, (head, query) = scores[h, i, j], (h * shared + i, 0) if one else (h, i)
         if mask is not None:
             inner = tirx.min(query, count - 1), tirx.min(j, own - 1)
             places = head // side_by_side, head % side_by_side, *inner
@@ -98,12 +95,12 @@ def attention(
         return mean
     return te.compute(
         (heads, count, outputs),
-        lambda h, i, n: mean[h // shared, h % shared, n] if few else mean[h, i, n],
+        lambda h, i, n: mean[h // shared, h % shared, n] if one else mean[h, i, n],
         name="asked_for",
     )
 
 
-def _of_few(queries: te.Tensor, keys: te.Tensor, scale: float) -> te.Tensor:
+def _of_one(queries: te.Tensor, keys: te.Tensor, scale: float) -> te.Tensor:
     """Return (groups, rows, columns) of scores; heads that share keys are its rows.
 
     A score is first as many sums as a vector has numbers, then half as many.

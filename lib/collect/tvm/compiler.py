@@ -183,10 +183,11 @@ def packable(task: IRModule) -> bool:
         return True  # there is nothing to pack
     context = context_of(task, 0, True, "replay-trace")
     try:
-        (schedule,) = _drawn(context, 1, context.generate_design_space())
+        drawn = _drawn(context, 1, context.generate_design_space())
     except RuntimeError:
         return False
-    packs = (step for step in blocks_of(schedule.mod) if PACKING in step.annotations)
+    steps = (step for schedule in drawn for step in blocks_of(schedule.mod))
+    packs = (step for step in steps if PACKING in step.annotations)
     sizes = ([math.prod(map(int, x.source.shape)) for x in (*p.reads, *p.writes)] for p in packs)
     return all(after >= before for before, after in sizes)
 

@@ -78,7 +78,7 @@ def _in_pairs(node: Node, pairs: dict[Node, Node], table: dict[Any, Callable]) -
             return torch.full((), float(x)) if isinstance(x, int | float) and takes_tensors else x
 
         args, kwargs = tree_map(value_of, (node.args, node.kwargs))
-        if node.target == _aten._to_copy.default and node.meta["val"].is_complex():
+        if node.target == _aten._to_copy.default and given[0] not in pairs:
             result = ComplexTensor(args[0], torch.zeros_like(args[0]))
         else:
             result = TRANSFORMS.get(node.target, node.target)(*args, **kwargs)

@@ -246,11 +246,16 @@ def is_one(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -
     """Return whether attention of these shapes is one operator: it has whole vectors, and more
     scores than a cache holds, or one query for which keys would be transposed."""
     scores = math.prod(queries[:-1]) * keys[-2]
-    few = queries[-2] == 1 and math.prod(queries[:-2]) <= QUERIES * math.prod(keys[:-2])
     vectors = keys[-1] % LANES == values[-1] % LANES == 0
     alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2] and len(queries) < 5
     shared = len(queries) < 3 or queries[-3] % keys[-3] == 0
-    return (scores > MOST_SCORES or few) and vectors and alike and shared
+    better = scores > MOST_SCORES or of_one_query(queries, keys)
+    return better and vectors and alike and shared
+
+
+def of_one_query(queries: Sequence[int], keys: Sequence[int]) -> bool:
+    """Return whether attention of these shapes is of one query for few heads that share keys."""
+    return queries[-2] == 1 and math.prod(queries[:-2]) <= QUERIES * math.prod(keys[:-2])
 
 
 def _heads(graph: Graph, part: Node) -> Node:

@@ -129,7 +129,7 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         rewrite(exported)
         exported = exported.run_decompositions(table)
         shorten(exported)
-        fold(exported)
+        fold(exported)  # polar numbers, of which no pairs are made
         in_pairs(exported, table)
         fold(exported)  # waves of Fourier transforms
         promote(exported)

@@ -13,8 +13,7 @@ from tvm.relax.expr_functor import mutator
 from lib.collect.tvm.attention import attention
 from lib.collect.tvm.rewriting import is_one
 from lib.collect.tvm.transposed import whole
-
-MULTIPLY, DIVIDE = "relax.multiply", "relax.divide"
+from lib.collect.tvm.wide import SCALED
 
 
 @mutator
@@ -35,28 +34,28 @@ class _WrittenOut(PyExprMutator):
     def attention(self, call: relax.Call) -> relax.Expr | None:
         """Return the attention whose last product a call is; nothing if it is none, or better in
         parts."""
-        softmax = self.made_by(call.args[0], "relax.nn.softmax")
-        if softmax is None or int(softmax.attrs.axis) not in (-1, len(call.ty.shape) - 1):
+        softmax, rank = self.made_by(call.args[0], "relax.nn.softmax"), len(call.ty.shape)
+        if softmax is None or int(softmax.attrs.axis) % rank != rank - 1:
             return None
         scores, mask = softmax.args[0], None
         if (added := self.made_by(scores, "relax.add")) is not None:
             scores, mask = added.args
         scores, factors = self.unscaled(scores)
         product = self.made_by(scores, "relax.matmul")
-        if product is None or (mask is not None and len(mask.ty.shape) > len(call.ty.shape)):
+        if product is None or whole(scores.ty.shape) != whole(softmax.ty.shape):
             return None
         queries, values = product.args[0], call.args[1]
         columns, others = self.unscaled(product.args[1])
-        turned = self.turned(columns)
-        shapes = [whole(part.ty.shape) for part in (queries, turned, values)]
+        *outer, width, count = whole(columns.ty.shape)
+        shapes = [whole(queries.ty.shape), [*outer, count, width], whole(values.ty.shape)]
         if not is_one(*shapes):
             return None
-        for operator, factor in factors + others:
-            scaled = relax.op.multiply if operator == MULTIPLY else relax.op.divide
-            queries = self.builder_.emit(scaled(queries, factor))
+        for scaled in factors + others:
+            both = [queries, scaled.args[1]]
+            queries = self.builder_.emit(relax.Call(scaled.op, both, scaled.attrs))
         parts = [
             self.shaped(part, [math.prod(shape[:-2]), *shape[-2:]])
-            for part, shape in zip((queries, turned, values), shapes, strict=True)
+            for part, shape in zip((queries, self.turned(columns), values), shapes, strict=True)
         ]
         if mask is not None:
             mask = self.shaped(mask, [*[1] * (4 - len(mask.ty.shape)), *whole(mask.ty.shape)])
@@ -64,13 +63,13 @@ class _WrittenOut(PyExprMutator):
         made = self.builder_.call_te(attention, *parts, mask, 1.0, False, side_by_side)
         return relax.op.reshape(self.builder_.emit(made), whole(call.ty.shape))
 
-    def unscaled(self, value: relax.Expr) -> tuple[relax.Expr, list[tuple[str, relax.Expr]]]:
-        """Return what was multiplied or divided by single numbers, and by which."""
-        for name in (MULTIPLY, DIVIDE):
+    def unscaled(self, value: relax.Expr) -> tuple[relax.Expr, list[relax.Call]]:
+        """Return what was multiplied or divided by single numbers, and the calls that did it."""
+        for name in SCALED:
             call = self.made_by(value, name)
             if call is not None and math.prod(whole(call.args[1].ty.shape)) == 1:
-                inner, factors = self.unscaled(call.args[0])
-                return inner, [*factors, (name, call.args[1])]
+                inner, calls = self.unscaled(call.args[0])
+                return inner, [*calls, call]
         return value, []
 
     def turned(self, columns: relax.Expr) -> relax.Expr:

@@ -18,10 +18,8 @@ def turned(x):
 
 def spectra(x):
     """Return Fourier transforms of real and complex numbers, and back, and of windows."""
-    half, whole = (
-        torch.fft.rfft2(x),
-        torch.fft.fftn(x.to(torch.complex64), dim=(0, 2), norm="ortho"),
-    )
+    half = torch.fft.rfft2(x)
+    whole = torch.fft.fftn(x.to(torch.complex64), dim=(0, 2), norm="ortho")
     back = torch.fft.irfft(half, n=4, norm="forward"), torch.fft.irfft2(half, s=(4, 3))
     windows = torch.stft(x.flatten(), 8, 3, window=torch.hann_window(8), return_complex=True)
     return *back, half.abs(), torch.view_as_real(whole), torch.fft.ifft(whole).real, windows.abs()
