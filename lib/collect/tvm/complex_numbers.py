@@ -18,6 +18,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 from lib.collect.tvm.fourier import TRANSFORMS
 
 _aten = torch.ops.aten
+PARTS: dict[Any, Callable] = {
+    **TRANSFORMS,
+    _aten.complex.default: ComplexTensor,
+    _aten.polar.default: lambda size, turn: ComplexTensor(size * turn.cos(), size * turn.sin()),
+}
 
 
 def in_pairs(exported: ExportedProgram, table: dict[Any, Callable]) -> None:
@@ -81,7 +86,7 @@ def _in_pairs(node: Node, pairs: dict[Node, Node], table: dict[Any, Callable]) -
         if node.target == _aten._to_copy.default and given[0] not in pairs:
             result = ComplexTensor(args[0], torch.zeros_like(args[0]))
         else:
-            result = TRANSFORMS.get(node.target, node.target)(*args, **kwargs)
+            result = PARTS.get(node.target, node.target)(*args, **kwargs)
         if isinstance(result, ComplexTensor):
             return torch.stack((result.re, result.im), -1)
         if result.is_complex():

@@ -9,26 +9,60 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.complex_tensor import ComplexTensor
+from torch.nn.functional import pad
 
 _aten = torch.ops.aten
-LONGEST = 2048  # a longer one has too many products
+SHORT = 128  # numbers, whose transform is one product
+MOST = 2048**2  # products of a transform: a quarter of what its constants have numbers
 
 
-def _waves(rows: int, columns: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines (rows, columns) of all turns of a transform of a length.
+def _waves(turns: Tensor, length: int, forward: bool) -> Tensor:
+    """Return what takes real and imaginary parts (..., 2 inputs) to those of (..., 2 outputs).
+
+    Args:
+        turns: (..., inputs, outputs) steps on a circle of ``length``.
+        forward: which way round.
+    """
+    angles = turns % length * (2 * math.pi / length)
+    cosines, sines = angles.cos(), angles.sin() * (-1 if forward else 1)
+    return torch.cat([torch.cat([cosines, sines], -1), torch.cat([-sines, cosines], -1)], -2)
+
+
+def _transform(
+    parts: Sequence[Tensor], length: int, forward: bool, count: int, results: int = 2
+) -> Sequence[Tensor]:
+    """Return a transform along the last axis, in one product or in two (Cooley and Tukey 1965).
+
+    Args:
+        parts: real numbers (..., given), or real and imaginary ones; what is missing is 0.
+        length: of the transform.
+        forward: its direction.
+        count: of its numbers that there are to be.
+        results: 2 for real and imaginary parts, 1 for the real ones alone.
 
     Raises:
-        TypeError: it is too long.
+        TypeError: one of the products is too large.
     """
-    if length > LONGEST:
-        raise TypeError(f"a Fourier transform of {length} numbers, more than {LONGEST}")
-    turns = torch.arange(rows)[:, None] * torch.arange(columns) % length
-    angles = turns * (2 * math.pi / length)
-    return angles.cos(), angles.sin()
-
-
-def _along(x: Tensor, axis: int, matrix: Tensor) -> Tensor:
-    return (x.movedim(axis, -1) @ matrix).movedim(-1, axis)
+    given, fewer = parts[0].shape[-1], range(math.isqrt(length), 0, -1)
+    high = 1 if length <= SHORT else next(k for k in fewer if length % k == 0)
+    low = length // high
+    if length * low > MOST:
+        raise TypeError(f"a Fourier transform of {length} numbers, with a factor of {low}")
+    if high == 1:
+        turns = torch.arange(given)[:, None] * torch.arange(count)
+        waves = _waves(turns, length, forward)[: len(parts) * given, : results * count]
+        return (torch.cat([*parts], -1) @ waves).split(count, -1)
+    rows, columns = -(-given // low), -(-count // high)
+    whole = [pad(part, (0, rows * low - given)) for part in parts] if given % low else parts
+    x = torch.cat([part.unflatten(-1, (rows, low)) for part in whole], -2)
+    turns = low * torch.arange(rows)[:, None] * torch.arange(high)
+    y = _waves(turns, length, forward)[: len(parts) * rows].mT @ x  # (..., 2 high, low)
+    y = y.unflatten(-2, (2, high)).movedim(-2, 0).flatten(-2)  # (high, ..., 2 low)
+    places = torch.arange(high)[:, None, None] + high * torch.arange(columns)
+    waves = _waves(torch.arange(low)[:, None] * places, length, forward)
+    z = y.reshape(high, -1, 2 * low) @ waves[..., : results * columns]
+    z = z.unflatten(-1, (results, columns)).movedim(0, -1).flatten(-2)[..., :count]
+    return z.reshape(*y.shape[1:-1], results, count).unbind(-2)
 
 
 def _scaled(mode: int, sizes: Sequence[int]) -> float:
@@ -40,24 +74,21 @@ def _to_all(
     x: ComplexTensor, axes: Sequence[int], mode: int, forward: bool = True
 ) -> ComplexTensor:
     """Return a transform of complex numbers, or back."""
-    real, imaginary, scale = x.re, x.im, _scaled(mode, [x.shape[axis] for axis in axes])
+    parts: Sequence[Tensor] = x.re, x.im
     for axis in axes:
-        cosines, sines = _waves(*[x.shape[axis]] * 3)
-        sines = sines if forward else -sines
-        parts = [_along(part, axis, cosines) for part in (real, imaginary)]
-        crossed = [_along(part, axis, sines) for part in (real, imaginary)]
-        real, imaginary = parts[0] + crossed[1], parts[1] - crossed[0]
-    return ComplexTensor(real * scale, imaginary * scale)
+        length, moved = x.shape[axis], [part.movedim(axis, -1) for part in parts]
+        parts = [part.movedim(-1, axis) for part in _transform(moved, length, forward, length)]
+    scale = _scaled(mode, [x.shape[axis] for axis in axes])
+    return ComplexTensor(*(part * scale for part in parts))
 
 
 def _to_half(x: Tensor, axes: Sequence[int], mode: int, half: bool) -> ComplexTensor:
     """Return a transform of real numbers, of whose last axis half of the result may do."""
     *others, last = axes
     length = x.shape[last]
-    cosines, sines = _waves(length, length // 2 + 1 if half else length, length)
-    scale = _scaled(mode, [length])
-    found = ComplexTensor(_along(x, last, cosines) * scale, _along(x, last, -sines) * scale)
-    return _to_all(found, others, mode)
+    moved = x.movedim(last, -1) * _scaled(mode, [length])
+    parts = _transform([moved], length, True, length // 2 + 1 if half else length)
+    return _to_all(ComplexTensor(*(part.movedim(-1, last) for part in parts)), others, mode)
 
 
 def _from_half(x: ComplexTensor, axes: Sequence[int], mode: int, length: int) -> Tensor:
@@ -65,10 +96,10 @@ def _from_half(x: ComplexTensor, axes: Sequence[int], mode: int, length: int) ->
     *others, last = axes
     x = _to_all(x, others, mode, False)
     count = torch.arange(x.shape[last])
-    times = torch.where((count > 0) & (2 * count != length), 2.0, 1.0)[:, None]
-    cosines, sines = _waves(x.shape[last], length, length)
-    found = _along(x.re, last, times * cosines) - _along(x.im, last, times * sines)
-    return found * _scaled(mode, [length])
+    times = torch.where((count > 0) & (2 * count != length), 2.0, 1.0) * _scaled(mode, [length])
+    moved = [part.movedim(last, -1) * times for part in (x.re, x.im)]
+    (found,) = _transform(moved, length, False, length, 1)
+    return found.movedim(-1, last)
 
 
 TRANSFORMS: dict[Any, Callable] = {

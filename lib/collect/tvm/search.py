@@ -84,14 +84,15 @@ class Search:
             sampler = compiler.Sampler(module, self.args.seed)
             tiled = None if searched else self.tiles(sampler)
             once = bool(tiled) or searched  # its results are needed, and others are faster
-            plain = [as_it_is(module)] if once else unscheduled(module, self.args.threads)
+            right = bundled or as_it_is(module)  # what is bundled was compared when it was measured
+            plain = [right] if once else unscheduled(module, self.args.threads)
             modules, footprint = [schedule.mod for schedule in plain], self.footprints[task]
             batch = Batch(task, modules, device, values, footprint=footprint, once=once)
             seconds, checks = time_programs(batch)
             if np.isnan(seconds[0]):
                 raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
             seconds = np.where(same(checks, checks[0]), seconds, np.nan)
-            fastest = np.nanmin(seconds)
+            fastest = np.nan if once and bundled else np.nanmin(seconds)
         metadata = {"operators": name, "unscheduled": float(fastest)}
         talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
         if left:
@@ -103,24 +104,26 @@ class Search:
             self.cache.add(task, new)
         talk.tell("end", {}, {})
 
-    def taken(self, module: IRModule, talk: Talk) -> tuple[set[str], bool]:
+    def taken(self, module: IRModule, talk: Talk) -> tuple[set[str], Schedule | None]:
         """Take what was measured of a task before.
 
         Returns:
-            The schedules that are cached, and whether the only one is of the bundled data.
+            The schedules that are cached, and the only one that there is, if the bundled data
+            have it.
         """
         if not self.cache:
-            return set(), False
+            return set(), None
         records = self.cache.records(talk.task)
         damaged, cached = self.database.take(module, records, max(1, self.args.budget))
         if damaged:
             talk.tell("damaged", {"folder": str(self.cache.folder / talk.task)}, {})
         if cached or self.database.records(module):
-            return cached, False
+            return cached, None
         found = drawn_again(module, talk.task, self.args.device, talk.tell("known", {}, {}))
-        if found:
-            self.database.add(module, *found)
-        return cached, bool(found)
+        if not found:
+            return cached, None
+        self.database.add(module, *found)
+        return cached, found[0]
 
     def tiles(self, sampler: compiler.Sampler) -> list[Schedule]:
         """Return the tiles, which registers hold, that a search by the predictor begins with."""

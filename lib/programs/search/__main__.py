@@ -78,7 +78,6 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     predict, known = None, None
     if args.cost_model == PREDICTOR:  # others are compared with it, each from its own beginning
-        predict, known = predictor(args, settings), measured_before(root.path, args)
         args.schedules = (args.schedules or args.outputs / "schedules").resolve()
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.network) + ("" if args.batch is None else f".b{args.batch}")
@@ -94,6 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
         only_on(own, threads) as cores,
         started(command_of(args, folder, cores[0]), **environment_of(args)) as (child, talk),
     ):
+        if args.cost_model == PREDICTOR:
+            predict, known = predictor(args, settings), measured_before(root.path, args)
         follow(child, talk, record, predict, args, folder, known)
     write_json(folder / "search.json", record.as_json())
     print(as_table(record.tasks))

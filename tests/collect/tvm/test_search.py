@@ -291,6 +291,8 @@ def test_what_is_bundled_of_a_task_is_drawn_again(monkeypatch, mine, task, timed
     assert (seconds, bundled) == (measured[name][0], 2.0)
     one, two = (str(one).replace("True", "1") for one in (schedule.mod, programs[3][1].module))
     assert one == two  # apart from what a record has True for
+    right = timed[0].modules  # so it says what is right
+    assert [compiler.hash_of(module) for module in right] == [programs[3][1].hash]
 
 
 def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path):
