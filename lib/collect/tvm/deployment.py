@@ -20,7 +20,7 @@ from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
 from lib.collect.tvm.rows import in_tiles, whole_tiles
-from lib.collect.tvm.transposed import of_volumes, transposed
+from lib.collect.tvm.transposed import of_volumes, transposed, whole
 from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.wide import OF_EACH, WholeVectors
 from lib.collect.tvm.written_out import AttentionAsOne
@@ -37,6 +37,7 @@ LAYOUTS = {
 }
 RESIZED = "relax.image.resize2d"
 PASSED = {"relax.permute_dims", "relax.strided_slice", *OF_EACH}  # between it and a change of axes
+UNDONE = ("relax.reshape", "relax.permute_dims")  # by another one
 OPAQUE = 8  # a pattern, by which TVM knows that a program is joined with no other
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
 
@@ -166,10 +167,27 @@ class _Parts(PyExprMutator):
         """Return a call, or the calls of its parts."""
         call = super().visit_call_(call)
         name = getattr(call.op, "name", "")
+        if name in UNDONE and (before := self.undone(call, name)) is not None:
+            return before
         if program := self.programs.get(name):
             return self.builder_.normalize(program(self.builder_, call))
         parts = IN_PARTS.get(name)
         return self.builder_.normalize(parts(call)) if parts else call
+
+    def undone(self, call: relax.Call, name: str) -> relax.Expr | None:
+        """Return what was there before the last step, which a reshape or change of axes undoes."""
+        x = call.args[0]
+        before = self.builder_.lookup_binding(x) if isinstance(x, relax.Var) else None
+        if getattr(getattr(before, "op", None), "name", "") != name:
+            return None
+        value = before.args[0]
+        if name == "relax.reshape":
+            return value if whole(value.ty.shape) == whole(call.ty.shape) else None
+        axes, last = before.attrs.axes, call.attrs.axes
+        if not axes or not last:
+            return None
+        back = [int(axes[int(axis)]) % len(axes) for axis in last]
+        return value if back == [*range(len(axes))] else None
 
 
 @tvm.transform.module_pass(opt_level=0, name="OperatorsInParts")

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx.version_converter
 from onnx import ModelProto, NodeProto
 
 from lib.collect.tvm.reasons import one_line_of
+from lib.collect.tvm.recurrent import KINDS, unrolled
 from lib.collect.tvm.sources import Source
 from lib.files.errors import DataError, UserError
 
@@ -52,23 +54,45 @@ def read(
         size = sizes[tensor.name]
         drawn = generator.standard_normal(size) if dtype.kind == "f" else np.ones(size)
         inputs.append(drawn.astype(dtype))
+    with one_line_of(str(path), "its recurrent layers cannot be read"):
+        model = by_steps(model, dict(zip(sizes, inputs, strict=True)))
     return model, tuple(inputs)
+
+
+def by_steps(model: ModelProto, inputs: dict[str, np.ndarray]) -> ModelProto:
+    """Return a network whose recurrent layers are taken into the steps of these inputs."""
+    if not KINDS.keys() & {node.op_type for node in model.graph.node}:
+        return model
+    nodes: list[NodeProto] = []
+    for node in model.graph.node:
+        if node.op_type in KINDS:
+            before = copy.deepcopy(model)
+            _replace(before.graph.node, nodes)
+            wanted = [name for name in (node.input[0], *node.input[4:5]) if name]
+            _replace(before.graph.output, (onnx.ValueInfoProto(name=name) for name in wanted))
+            x, *lengths = results_of(before, inputs)
+            nodes += unrolled(node, x.shape, *lengths)
+        else:
+            nodes.append(node)
+    longer = copy.deepcopy(model)
+    _replace(longer.graph.node, nodes)
+    return longer
 
 
 def prepared(model: ModelProto) -> ModelProto:
     """Return a network in a form that TVM and ONNX's reference both read right.
 
     Weights that are inputs as well, as in every older file, are weights. Operators of older sets,
-    such as normalizations and softmax, become those of :data:`OPSET`. Dropout does nothing, and a
-    mean of several is their sum over their number.
+    such as normalizations and softmax, become those of :data:`OPSET`. Functions become their
+    operators. Dropout does nothing, and a mean of several is their sum over their number.
     """
     weights = {weight.name for weight in model.graph.initializer}
     inputs = [tensor for tensor in model.graph.input if tensor.name not in weights]
-    model.graph.ClearField("input")
-    model.graph.input.extend(inputs)
+    _replace(model.graph.input, inputs)
     model.ir_version = max(model.ir_version, IR)
     if any(one.domain in ("", "ai.onnx") and one.version < OPSET for one in model.opset_import):
         model = onnx.version_converter.convert_version(model, OPSET)
+    model = onnx.inliner.inline_local_functions(model)
     used = {name for node in model.graph.node for name in node.input}
     used |= {tensor.name for tensor in model.graph.output}
     nodes = []
@@ -83,9 +107,15 @@ def prepared(model: ModelProto) -> ModelProto:
             nodes.append(_node("Div", [total, count], node.output[0]))
         else:
             nodes.append(node)
-    model.graph.ClearField("node")
-    model.graph.node.extend(nodes)
+    _replace(model.graph.node, nodes)
     return model
+
+
+def _replace(repeated: Any, values: Iterable[Any]) -> None:
+    """Put messages in the place of those of a field."""
+    values = [*values]
+    del repeated[:]
+    repeated.extend(values)
 
 
 def _node(operator: str, inputs: Sequence[str], output: str) -> NodeProto:
@@ -129,12 +159,10 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         """Return the same with the results of all its steps that are numbers with fractions."""
         longer = copy.deepcopy(model)
         every = [output for node in model.graph.node for output in node.output if output]
-        longer.graph.ClearField("output")
-        longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in every)
+        _replace(longer.graph.output, (onnx.ValueInfoProto(name=output) for output in every))
         results = dict(zip(every, results_of(longer, feeds), strict=True))
         floats = [o for o in every if getattr(results[o], "dtype", None) == np.float32]
-        longer.graph.ClearField("output")
-        longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in floats)
+        _replace(longer.graph.output, (onnx.ValueInfoProto(name=output) for output in floats))
         return from_onnx(name, longer, inputs)
 
     feeds = dict(zip((tensor.name for tensor in model.graph.input), inputs, strict=True))

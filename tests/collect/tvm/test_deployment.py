@@ -123,6 +123,14 @@ def test_a_product_and_numbers_that_are_computed_from_nothing_are_a_task_with_sc
     assert Sampler(task, 0).draw(1)
 
 
+def test_a_step_that_the_next_one_undoes_is_none():
+    there_and_back = Does(
+        lambda x: x.reshape(5, 2, 8).permute(1, 2, 0).permute(2, 0, 1).reshape(2, 5, 8).relu()
+    )
+    network = Network("mine", lambda: (there_and_back, (torch.randn(2, 5, 8),)))
+    assert graph_of(imported(network)).names == ("relu1",)
+
+
 def test_copies_join_what_reads_them_or_are_none():
     def heads(first: nn.Module, x: torch.Tensor) -> torch.Tensor:
         """Attention of two heads, and a convolution's result read by places."""

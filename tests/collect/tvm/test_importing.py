@@ -189,6 +189,19 @@ def test_operators_of_onnx_that_tvm_reads_in_another_form(tmp_path, operator, in
     assert found.names[0].startswith("matmul")
 
 
+def test_functions_of_an_onnx_file_are_taken_into_their_operators(tmp_path):
+    path, _ = perceptron(tmp_path / "a.onnx", 2, "Twice")
+    model, opset = onnx.load(path), onnx.helper.make_opsetid("", 18)
+    model.graph.node[1].domain = "mine"
+    model.opset_import.append(onnx.helper.make_opsetid("mine", 1))
+    twice = onnx.helper.make_node("Add", ["a", "a"], ["b"])
+    model.functions.append(
+        onnx.helper.make_function("mine", "Twice", ["a"], ["b"], [twice], [opset])
+    )
+    onnx.save(model, path)
+    assert graph_of(imported(named(path, None))).names == ("matmul_add1",)
+
+
 def test_an_onnx_file_is_a_network(tmp_path):
     path, weight = perceptron(tmp_path / "a.onnx", "N")
     found = imported(named(path, 3))
