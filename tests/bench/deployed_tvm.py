@@ -27,7 +27,7 @@ from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.running import readings
-from lib.collect.tvm.search import by_torch
+from lib.collect.tvm.search import by_original
 from lib.files.artifacts import read_json, write_json
 from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import file_name
@@ -70,9 +70,9 @@ def by_library(library: tvm.runtime.Module, network: Imported) -> Runs:
     return lambda: main(*inputs), with_arrays
 
 
-def by_pytorch(network: Imported) -> Runs:
+def by_pytorch(network: Imported, threads: int) -> Runs:
     """The network by PyTorch."""
-    ((_, bound),) = by_torch(network).items()
+    ((_, bound),) = by_original(network, threads).items()
     module, _ = network.built
 
     @torch.inference_mode()
@@ -134,7 +134,7 @@ def measured(network: str, device: str, threads: int, core: int, folder: Path) -
     torch.set_num_threads(threads)
     library = tvm.runtime.load_module(str(folder / LIBRARY))
     ours = by_library(library, source)
-    runs = {OURS: ours, "PyTorch": by_pytorch(source)}
+    runs = {OURS: ours, "PyTorch": by_pytorch(source, threads)}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "network.onnx"
         if device in LIMITS and "avx512" in instruction_sets():

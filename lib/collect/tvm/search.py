@@ -34,6 +34,7 @@ from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, exported, runner, write
 from lib.collect.tvm.networks import named
+from lib.collect.tvm.onnx_files import session
 from lib.collect.tvm.plain import as_it_is, begun, unscheduled
 from lib.collect.tvm.plan import seed_of
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, fastest, time_programs
@@ -246,17 +247,20 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
     return change.LiftTransformParams()(change.SplitLayoutRewritePreproc()(module))
 
 
-def by_torch(network: Imported) -> dict[str, Callable[[], Any]]:
-    """Return a run of a network by PyTorch, by its name; nothing of an ONNX file."""
+def by_original(network: Imported, threads: int) -> dict[str, Callable[[], Any]]:
+    """Return a run of a network by PyTorch, or of a file by ONNX Runtime, by its name."""
     module, inputs = network.built
     if isinstance(module, ModelProto):
-        return {}
+        run, names = session(module, threads).run, (tensor.name for tensor in module.graph.input)
+        feeds = dict(zip(names, inputs, strict=True))
+        return {"ONNX Runtime": lambda: run(None, feeds)}
+    torch.set_num_threads(threads)
     called = module.module() if isinstance(module, ExportedProgram) else module
     return {"PyTorch": torch.inference_mode()(lambda: called(*inputs))}
 
 
 def whole(network: Imported, search: Search) -> dict[str, Any]:
-    """Write a network with the fastest programs of the database, and time it and PyTorch.
+    """Write a network with the fastest programs of the database, and time it and the original.
 
     Raises:
         UserError: it computes something else than the original.
@@ -272,8 +276,7 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
         computed = arrays_of(run())
         if not agree(computed, network.expected):
             raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
-        torch.set_num_threads(threads)
-        seconds, waited = fastest({OURS: run, **by_torch(network)})
+        seconds, waited = fastest({OURS: run, **by_original(network, threads)})
     off = max(map(difference, computed, network.expected))
     metadata = {"seconds": seconds, "difference": off, "waited": waited}
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}

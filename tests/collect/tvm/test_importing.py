@@ -20,6 +20,7 @@ from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import SCRIPT, compiled, exported, write
 from lib.collect.tvm.networks import Network, named
+from lib.collect.tvm.search import by_original
 from lib.files.errors import UserError
 
 
@@ -226,8 +227,31 @@ def test_an_onnx_file_that_tvm_computes_otherwise_is_refused(tmp_path, monkeypat
         return given, (*found[:-1], found[-1] + 1), seen
 
     monkeypatch.setattr(importing, "run", wrong)
-    with pytest.raises(UserError, match="TVM computes Relu otherwise than ONNX's reference"):
+    with pytest.raises(UserError, match="TVM computes Relu otherwise than ONNX Runtime"):
         imported(named(path, None))
+
+
+SIZES = """<ir_version: 10, opset_import: ["": 23]>
+sizes (float[1, 4, n, 8] x) => (float[1, 4, m, 16] y, float[1, h, r, 8] z)
+<float[4] scales = {1, 1, 2, 2}, int64[1] first = {0}, int64[1] last = {-1}> {
+    y = Resize <mode = "nearest"> (x, , scales)
+    shape = Shape(x)
+    one = Gather(shape, first)
+    eight = Gather(shape, last)
+    whole = Concat <axis = 0> (one, one, last, eight)
+    heads = Reshape(x, whole)
+    z = Attention(heads, heads, heads)
+}"""
+
+
+def test_sizes_that_an_onnx_file_computes_and_what_onnx_writes_in_other_operators(tmp_path):
+    path = tmp_path / "sizes.onnx"
+    onnx.save(onnx.parser.parse_model(SIZES), path)
+    found = imported(named(str(path), None, "n=6"))  # fails if it differs from ONNX Runtime
+    assert [result.shape for result in found.expected] == [(1, 4, 12, 16), (1, 1, 24, 8)]
+    (run,) = by_original(found, 1).values()
+    for own, original in zip(found.expected, run(), strict=True):
+        np.testing.assert_array_equal(own, original)
 
 
 FREE = """<ir_version: 8, opset_import: ["": 17]>

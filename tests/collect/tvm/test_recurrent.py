@@ -52,7 +52,7 @@ class Tagger(nn.Module):
 def test_exported_files(tmp_path, network):
     path, how = tmp_path / "n.onnx", {"dynamo": False, "opset_version": 14, "verbose": False}
     torch.onnx.export(network.eval(), (torch.zeros(2, 5, 4),), path, **how)
-    found = imported(named(str(path), None))  # compared with ONNX's reference
+    found = imported(named(str(path), None))  # fails if they differ
     expected = network(torch.from_numpy(found.inputs[0]))
     for own, original in zip(found.expected, expected, strict=True):
         np.testing.assert_allclose(own, original.detach(), atol=1e-5)
