@@ -22,13 +22,14 @@ def spectra(x):
     whole = torch.fft.fftn(x.to(torch.complex64), dim=(0, 2), norm="ortho")
     back = torch.fft.irfft(half, n=4, norm="forward"), torch.fft.irfft2(half, s=(4, 3))
     windows = torch.stft(x.flatten(), 8, 3, window=torch.hann_window(8), return_complex=True)
-    products = torch.outer(x.flatten(), x.flatten()).reshape(12, 300)  # 15 rows of 20
+    signs = x.tanh().flatten()
+    products = torch.outer(signs, signs).reshape(12, 300)  # 15 rows of 20
     long = torch.fft.rfft(products, norm="ortho")
     other = torch.fft.fft(torch.complex(products, products**2), norm="ortho")
     back += torch.fft.irfft(other[:, :151], norm="ortho", n=300), torch.view_as_real(other)
-    turns = torch.polar(x[0], x[1]).imag, long.angle()
+    polar = torch.polar(x[0].abs() + 1, x[1].clip(-3, 3))
     return (
-        *(*back, *turns, half.abs(), torch.view_as_real(whole)),
+        *(*back, polar.imag, polar.angle(), long.abs(), half.abs(), torch.view_as_real(whole)),
         *(torch.fft.ifft(whole).real, windows.abs()),
     )
 
