@@ -27,7 +27,8 @@ MOST_WEIGHTS = 1 << 26  # bytes of copies of a program's weights
 VISITS = 10  # of a network, apart from each other; the fastest counts, as of programs
 READING_SECONDS = 0.02
 PAUSE_SECONDS = 0.2
-PROGRAM_PAUSE_SECONDS = 0.02  # between two readings of programs that somebody waits for
+PROGRAM_PAUSE_SECONDS = 0.003  # between two readings of programs that somebody waits for
+SETTLING_SECONDS = 0.02  # until threads of others wait for work no more
 LIMIT_SECONDS = 10.0  # to compile a program, or run it once; LLVM takes a minute for some
 MORE, DONE = b"+", b"."  # what a child answers: whether there is more to read
 
@@ -194,7 +195,7 @@ def readings(runs: Mapping[str, Callable[[], Any]], visits: int = VISITS) -> dic
     for _ in range(visits):
         time.sleep(PAUSE_SECONDS)
         for name in order:
-            time.sleep(PROGRAM_PAUSE_SECONDS)  # until threads of others wait for work no more
+            time.sleep(SETTLING_SECONDS)
             runs[name]()  # what ran before it has left its own data in the caches
             found[name].append(mean_seconds(runs[name], [()] * numbers[name]))
         order.append(order.pop(0))  # the first after a pause finds a core that has slept
