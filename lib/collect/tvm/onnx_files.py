@@ -218,7 +218,10 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
         expected = results_of(model, feeds)
         if any(not isinstance(result, np.ndarray) for result in expected):
             raise UserError(f"{name}: one of its results is no tensor")
-        model = simple(by_steps(model, feeds), feeds)
+    with one_line_of(name, "a recurrent layer has what is not read"):
+        model = by_steps(model, feeds)
+    with one_line_of(name, "ONNX Runtime cannot make it simple"):
+        model = simple(model, feeds)
     makers = {output: node for node in model.graph.node for output in node.output}
     with one_line_of(name, "TVM cannot read it"):
         shapes = {key: list(array.shape) for key, array in feeds.items()}

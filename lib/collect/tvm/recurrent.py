@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from lib.files.errors import UserError
-
 # Of each kind: gates, and by which functions they become numbers unless the layer says others.
 KINDS = {
     "LSTM": (4, ("Sigmoid", "Tanh", "Tanh")),
@@ -136,7 +134,7 @@ def unrolled(
         lengths: of the sequences of a batch, if it is given any.
 
     Raises:
-        UserError: it has an attribute that is not read, or sequences of several lengths.
+        ValueError: it has an attribute that is not read, or sequences of several lengths.
     """
     given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     kind, batch_first = node.op_type, bool(given.get("layout", 0))
@@ -145,11 +143,11 @@ def unrolled(
     if lengths is not None and (lengths != steps).any():
         unread += ["sequence_lens"]
     if unread:
-        raise UserError(f"{kind} {node.name}: has {', '.join(unread)}, which is not read")
+        raise ValueError(f"{', '.join(unread)} of {node.name or node.output[0]}")
     backward = BACKWARD[given.get("direction", b"forward").decode()]
     (gates, usual), size = KINDS[kind], given["hidden_size"]
     functions = [name.decode() for name in given.get("activations", ())] or [*usual] * len(backward)
-    make = Nodes(node.name or next(filter(None, node.output)))
+    make = Nodes(next(filter(None, node.output)))
     x, weights, again, bias, _, hidden, cell, peephole = [*node.input, *[""] * 8][:8]
     if batch_first:
         x, hidden, cell = (

@@ -16,7 +16,6 @@ from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.onnx_files import by_steps, results_of
 from lib.collect.tvm.recurrent import KINDS, unrolled
-from lib.files.errors import UserError
 
 
 @pytest.mark.filterwarnings("ignore")  # of ONNX's tests of other operators, which it makes as well
@@ -63,13 +62,13 @@ def test_exported_files(tmp_path, network):
 @pytest.mark.parametrize(
     ("how", "lengths", "said"),
     [
-        ({"clip": 1.0}, None, "LSTM a: has clip, which is not read"),
-        ({}, np.array([2, 3]), "LSTM a: has sequence_lens, which is not read"),
+        ({"clip": 1.0}, None, "clip of a"),
+        ({}, np.array([2, 3]), "sequence_lens of a"),
     ],
 )
 def test_what_is_not_read_is_said(how, lengths, said):
     layer = helper.make_node("LSTM", ["x", "w", "r"], ["y"], "a", hidden_size=3, **how)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(ValueError, match=said):
         unrolled(layer, (3, 2, 4), lengths)
 
 
