@@ -15,7 +15,7 @@ KINDS = {
     "GRU": (3, ("Sigmoid", "Tanh")),
     "RNN": (1, ("Tanh",)),
 }
-READ = {"activations", "direction", "hidden_size", "layout", "linear_before_reset"}
+READ = {"activations", "direction", "hidden_size", "linear_before_reset"}
 BACKWARD = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
 
 
@@ -137,8 +137,7 @@ def unrolled(
         ValueError: it has an attribute that is not read, or sequences of several lengths.
     """
     given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-    kind, batch_first = node.op_type, bool(given.get("layout", 0))
-    steps, batch = (shape[1], shape[0]) if batch_first else shape[:2]
+    kind, (steps, batch, _) = node.op_type, shape
     unread = sorted(name for name in given.keys() - READ if given[name])
     if lengths is not None and (lengths != steps).any():
         unread += ["sequence_lens"]
@@ -149,10 +148,6 @@ def unrolled(
     functions = [name.decode() for name in given.get("activations", ())] or [*usual] * len(backward)
     make = Nodes(next(filter(None, node.output)))
     x, weights, again, bias, _, hidden, cell, peephole = [*node.input, *[""] * 8][:8]
-    if batch_first:
-        x, hidden, cell = (
-            one and make("Transpose", one, perm=[1, 0, 2]) for one in (x, hidden, cell)
-        )
     zeros = make.constant(np.zeros((batch, size)), np.float32)
     of_each = [
         make.each(one, len(backward)) if one else [none] * len(backward)
@@ -184,9 +179,10 @@ def unrolled(
     joined = [make("Concat", *parts, axis=1) for parts in zip(*every, strict=True)]
     shape = make.constant([steps, batch, len(backward), size])
     states = (make.stack(one, 0) for one in zip(*last, strict=True))
-    orders = [[1, 0, 2, 3], [1, 0, 2]] if batch_first else [[0, 2, 1, 3], [0, 1, 2]]
-    results = [make("Reshape", make.stack(joined, 0), shape), *states]
-    for name, result, order in zip(node.output, results, [*orders, orders[1]], strict=False):
+    every_state = make(
+        "Transpose", make("Reshape", make.stack(joined, 0), shape), perm=[0, 2, 1, 3]
+    )
+    for name, result in zip(node.output, [every_state, *states], strict=False):
         if name:
-            make.made.append(helper.make_node("Transpose", [result], [name], name, perm=order))
+            make.made.append(helper.make_node("Identity", [result], [name], name))
     return make.made

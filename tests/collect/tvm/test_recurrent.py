@@ -22,8 +22,9 @@ from lib.collect.tvm.recurrent import KINDS, unrolled
 @pytest.mark.parametrize("kind", KINDS)
 def test_onnx_own_tests(kind):
     cases = node.collect_testcases(kind)
-    assert len(cases) >= 6
-    for case in cases:
+    read = [case for case in cases if "batchwise" not in case.name]  # as ONNX Runtime cannot
+    assert len(read) == len(cases) - 1 >= 5
+    for case in read:
         inputs, expected = case.data_sets[0]
         names = [tensor.name for tensor in case.model.graph.input]
         model = by_steps(case.model, dict(zip(names, inputs, strict=True)))
@@ -62,7 +63,7 @@ def test_exported_files(tmp_path, network):
 @pytest.mark.parametrize(
     ("how", "lengths", "said"),
     [
-        ({"clip": 1.0}, None, "clip of a"),
+        ({"clip": 1.0, "layout": 1}, None, "clip, layout of a"),
         ({}, np.array([2, 3]), "sequence_lens of a"),
     ],
 )
