@@ -70,9 +70,9 @@ def by_library(library: tvm.runtime.Module, network: Imported) -> Runs:
     return lambda: main(*inputs), with_arrays
 
 
-def by_pytorch(network: Imported, threads: int) -> Runs:
+def by_pytorch(network: Imported) -> Runs:
     """The network by PyTorch."""
-    ((_, bound),) = by_original(network, threads).items()
+    ((_, bound),) = by_original(network).items()
     module, _ = network.built
 
     @torch.inference_mode()
@@ -134,7 +134,7 @@ def measured(network: str, device: str, threads: int, core: int, folder: Path) -
     torch.set_num_threads(threads)
     library = tvm.runtime.load_module(str(folder / LIBRARY))
     ours = by_library(library, source)
-    runs = {OURS: ours, "PyTorch": by_pytorch(source, threads)}
+    runs = {OURS: ours, "PyTorch": by_pytorch(source)}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "network.onnx"
         if device in LIMITS and "avx512" in instruction_sets():

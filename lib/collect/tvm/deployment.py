@@ -23,7 +23,7 @@ from lib.collect.tvm.rows import in_tiles, whole_tiles
 from lib.collect.tvm.transposed import of_volumes, transposed, whole
 from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.wide import OF_EACH, WholeVectors
-from lib.collect.tvm.written_out import AttentionAsOne
+from lib.collect.tvm.written_out import AttentionAsOne, made_by
 
 # Convolutions become channels-last. TVM's change of layouts passes what comes after one in that
 # layout, so that it must know every operator that has one.
@@ -176,9 +176,8 @@ class _Parts(PyExprMutator):
 
     def undone(self, call: relax.Call, name: str) -> relax.Expr | None:
         """Return what was there before the last step, which a reshape or change of axes undoes."""
-        x = call.args[0]
-        before = self.builder_.lookup_binding(x) if isinstance(x, relax.Var) else None
-        if getattr(getattr(before, "op", None), "name", "") != name:
+        before = made_by(self.builder_, call.args[0], name)
+        if before is None:
             return None
         value = before.args[0]
         if name == "relax.reshape":

@@ -29,12 +29,13 @@ def _waves(turns: Tensor, length: int, forward: bool) -> Tensor:
 
 
 def _transform(
-    parts: Sequence[Tensor], length: int, forward: bool, count: int, results: int = 2
+    parts: Sequence[Tensor], mode: int, length: int, forward: bool, count: int, results: int = 2
 ) -> Sequence[Tensor]:
     """Return a transform along the last axis, in one product or in two (Cooley and Tukey 1965).
 
     Args:
         parts: real numbers (..., given), or real and imaginary ones; what is missing is 0.
+        mode: PyTorch's, by which results are multiplied: by nothing, over a root, or a mean.
         length: of the transform.
         forward: its direction.
         count: of its numbers that there are to be.
@@ -48,9 +49,11 @@ def _transform(
     low = length // high
     if length * low > MOST:
         raise TypeError(f"a Fourier transform of {length} numbers, with a factor of {low}")
+    scale = length ** (0.0, -0.5, -1.0)[mode]
     if high == 1:
         turns = torch.arange(given)[:, None] * torch.arange(count)
-        waves = _waves(turns, length, forward)[: len(parts) * given, : results * count]
+        waves = scale * _waves(turns, length, forward)
+        waves = waves[: len(parts) * given, : results * count]
         return (torch.cat([*parts], -1) @ waves).split(count, -1)
     rows, columns = -(-given // low), -(-count // high)
     whole = [pad(part, (0, rows * low - given)) for part in parts] if given % low else parts
@@ -59,15 +62,10 @@ def _transform(
     y = _waves(turns, length, forward)[: len(parts) * rows].mT @ x  # (..., 2 high, low)
     y = y.unflatten(-2, (2, high)).movedim(-2, 0).flatten(-2)  # (high, ..., 2 low)
     places = torch.arange(high)[:, None, None] + high * torch.arange(columns)
-    waves = _waves(torch.arange(low)[:, None] * places, length, forward)
+    waves = scale * _waves(torch.arange(low)[:, None] * places, length, forward)
     z = y.reshape(high, -1, 2 * low) @ waves[..., : results * columns]
     z = z.unflatten(-1, (results, columns)).movedim(0, -1).flatten(-2)[..., :count]
     return z.reshape(*y.shape[1:-1], results, count).unbind(-2)
-
-
-def _scaled(mode: int, sizes: Sequence[int]) -> float:
-    """Return by what a result is multiplied: PyTorch's modes are nothing, a root, and a mean."""
-    return math.prod(sizes) ** (0.0, -0.5, -1.0)[mode]
 
 
 def _to_all(
@@ -77,17 +75,17 @@ def _to_all(
     parts: Sequence[Tensor] = x.re, x.im
     for axis in axes:
         length, moved = x.shape[axis], [part.movedim(axis, -1) for part in parts]
-        parts = [part.movedim(-1, axis) for part in _transform(moved, length, forward, length)]
-    scale = _scaled(mode, [x.shape[axis] for axis in axes])
-    return ComplexTensor(*(part * scale for part in parts))
+        found = _transform(moved, mode, length, forward, length)
+        parts = [part.movedim(-1, axis) for part in found]
+    return ComplexTensor(*parts)
 
 
 def _to_half(x: Tensor, axes: Sequence[int], mode: int, half: bool) -> ComplexTensor:
     """Return a transform of real numbers, of whose last axis half of the result may do."""
     *others, last = axes
     length = x.shape[last]
-    moved = x.movedim(last, -1) * _scaled(mode, [length])
-    parts = _transform([moved], length, True, length // 2 + 1 if half else length)
+    count = length // 2 + 1 if half else length
+    parts = _transform([x.movedim(last, -1)], mode, length, True, count)
     return _to_all(ComplexTensor(*(part.movedim(-1, last) for part in parts)), others, mode)
 
 
@@ -96,9 +94,9 @@ def _from_half(x: ComplexTensor, axes: Sequence[int], mode: int, length: int) ->
     *others, last = axes
     x = _to_all(x, others, mode, False)
     count = torch.arange(x.shape[last])
-    times = torch.where((count > 0) & (2 * count != length), 2.0, 1.0) * _scaled(mode, [length])
+    times = torch.where((count > 0) & (2 * count != length), 2.0, 1.0)
     moved = [part.movedim(last, -1) * times for part in (x.re, x.im)]
-    (found,) = _transform(moved, length, False, length, 1)
+    (found,) = _transform(moved, mode, length, False, length, 1)
     return found.movedim(-1, last)
 
 

@@ -23,10 +23,7 @@ from lib.files.errors import DataError, UserError
 OPSET, IR = 17, 8
 MOST_SIZES = 16  # numbers, such as those to pad all axes with
 # Operators that ONNX itself writes in others, and that TVM does not know.
-IN_PARTS = [
-    ("", name)
-    for name in ("Attention", "Celu", "CenterCropPad", "GroupNormalization", "RotaryEmbedding")
-]
+IN_PARTS = {"Attention", "Celu", "CenterCropPad", "GroupNormalization", "RotaryEmbedding"}
 
 
 def read(
@@ -69,20 +66,27 @@ def by_steps(model: ModelProto, inputs: dict[str, np.ndarray]) -> ModelProto:
     """Return a network whose recurrent layers are taken into the steps that such inputs have."""
     if not KINDS.keys() & {node.op_type for node in model.graph.node}:
         return model
+    layers = [node for node in model.graph.node if node.op_type in KINDS]
+    read = {name for node in layers for name in (node.input[0], *node.input[4:5]) if name}
+    names = sorted(read)  # of what layers read, and of the lengths of sequences
+    values = dict(zip(names, results_of(_giving(model, names), inputs), strict=True))
     nodes: list[NodeProto] = []
     for node in model.graph.node:
         if node.op_type in KINDS:
-            before = copy.deepcopy(model)
-            _replace(before.graph.node, nodes)
-            wanted = [name for name in (node.input[0], *node.input[4:5]) if name]
-            _replace(before.graph.output, (onnx.ValueInfoProto(name=name) for name in wanted))
-            x, *lengths = results_of(before, inputs)
-            nodes += unrolled(node, x.shape, *lengths)
+            lengths = [values[name] for name in node.input[4:5] if name]
+            nodes += unrolled(node, values[node.input[0]].shape, *lengths)
         else:
             nodes.append(node)
     longer = copy.deepcopy(model)
     _replace(longer.graph.node, nodes)
     return longer
+
+
+def _giving(model: ModelProto, names: Iterable[str]) -> ModelProto:
+    """Return a copy of a network, with other results."""
+    other = copy.deepcopy(model)
+    _replace(other.graph.output, (onnx.ValueInfoProto(name=name) for name in names))
+    return other
 
 
 def simple(model: ModelProto, inputs: dict[str, np.ndarray]) -> ModelProto:
@@ -96,14 +100,15 @@ def simple(model: ModelProto, inputs: dict[str, np.ndarray]) -> ModelProto:
     for tensor in model.graph.output:
         tensor.ClearField("type")
     model.graph.ClearField("value_info")
-    if {name for _, name in IN_PARTS} & {node.op_type for node in model.graph.node}:
+    if IN_PARTS & {node.op_type for node in model.graph.node}:
         model.graph.value_info.extend(
             onnx.helper.make_tensor_value_info(x.name, x.data_type, x.dims)
             for x in model.graph.initializer
         )
         model = onnx.shape_inference.infer_shapes(model)
+        functions = [("", name) for name in sorted(IN_PARTS)]
         inline = onnx.inliner.inline_selected_functions
-        model = inline(model, IN_PARTS, inline_schema_functions=True)
+        model = inline(model, functions, inline_schema_functions=True)
     with TemporaryDirectory() as folder:
         path = Path(folder, "simple.onnx")
         session(model, simple_as=path)
@@ -205,13 +210,10 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
 
     def steps() -> Source:
         """Return the same with the results of all its steps that are numbers with fractions."""
-        longer = copy.deepcopy(model)
         every = [output for node in model.graph.node for output in node.output if output]
-        _replace(longer.graph.output, (onnx.ValueInfoProto(name=output) for output in every))
-        results = dict(zip(every, results_of(longer, feeds), strict=True))
+        results = dict(zip(every, results_of(_giving(model, every), feeds), strict=True))
         floats = [o for o in every if getattr(results[o], "dtype", None) == np.float32]
-        _replace(longer.graph.output, (onnx.ValueInfoProto(name=output) for output in floats))
-        return from_onnx(name, longer, inputs)
+        return from_onnx(name, _giving(model, floats), inputs)
 
     feeds = dict(zip((tensor.name for tensor in model.graph.input), inputs, strict=True))
     with one_line_of(name, "ONNX Runtime cannot run it"):

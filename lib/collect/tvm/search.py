@@ -247,14 +247,14 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
     return change.LiftTransformParams()(change.SplitLayoutRewritePreproc()(module))
 
 
-def by_original(network: Imported, threads: int) -> dict[str, Callable[[], Any]]:
-    """Return a run of a network by PyTorch, or of a file by ONNX Runtime, by its name."""
+def by_original(network: Imported) -> dict[str, Callable[[], Any]]:
+    """Return a run of a network by PyTorch, or of a file by ONNX Runtime with as many threads, by
+    its name."""
     module, inputs = network.built
     if isinstance(module, ModelProto):
-        run, names = session(module, threads).run, (tensor.name for tensor in module.graph.input)
-        feeds = dict(zip(names, inputs, strict=True))
+        run = session(module, torch.get_num_threads()).run
+        feeds = dict(zip((tensor.name for tensor in module.graph.input), inputs, strict=True))
         return {"ONNX Runtime": lambda: run(None, feeds)}
-    torch.set_num_threads(threads)
     called = module.module() if isinstance(module, ExportedProgram) else module
     return {"PyTorch": torch.inference_mode()(lambda: called(*inputs))}
 
@@ -276,7 +276,8 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
         computed = arrays_of(run())
         if not agree(computed, network.expected):
             raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
-        seconds, waited = fastest({OURS: run, **by_original(network, threads)})
+        torch.set_num_threads(threads)
+        seconds, waited = fastest({OURS: run, **by_original(network)})
     off = max(map(difference, computed, network.expected))
     metadata = {"seconds": seconds, "difference": off, "waited": waited}
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}

@@ -16,6 +16,12 @@ from lib.collect.tvm.transposed import whole
 from lib.collect.tvm.wide import SCALED
 
 
+def made_by(builder: relax.BlockBuilder, value: relax.Expr, name: str) -> relax.Call | None:
+    """Return the call that computes a value, if it is of this operator."""
+    call = builder.lookup_binding(value) if isinstance(value, relax.Var) else None
+    return call if getattr(getattr(call, "op", None), "name", "") == name else None
+
+
 @mutator
 class _WrittenOut(PyExprMutator):
     """Puts one program in the place of a product of a softmax of products."""
@@ -26,22 +32,17 @@ class _WrittenOut(PyExprMutator):
         found = self.attention(call) if getattr(call.op, "name", "") == "relax.matmul" else None
         return call if found is None else self.builder_.normalize(found)
 
-    def made_by(self, value: relax.Expr, name: str) -> relax.Call | None:
-        """Return the call that computes a value, if it is of this operator."""
-        call = self.builder_.lookup_binding(value) if isinstance(value, relax.Var) else None
-        return call if getattr(getattr(call, "op", None), "name", "") == name else None
-
     def attention(self, call: relax.Call) -> relax.Expr | None:
         """Return the attention whose last product a call is; nothing if it is none, or better in
         parts."""
-        softmax, rank = self.made_by(call.args[0], "relax.nn.softmax"), len(call.ty.shape)
+        softmax, rank = made_by(self.builder_, call.args[0], "relax.nn.softmax"), len(call.ty.shape)
         if softmax is None or int(softmax.attrs.axis) % rank != rank - 1:
             return None
         scores, mask = softmax.args[0], None
-        if (added := self.made_by(scores, "relax.add")) is not None:
+        if (added := made_by(self.builder_, scores, "relax.add")) is not None:
             scores, mask = added.args
         scores, factors = self.unscaled(scores)
-        product = self.made_by(scores, "relax.matmul")
+        product = made_by(self.builder_, scores, "relax.matmul")
         if product is None or whole(scores.ty.shape) != whole(softmax.ty.shape):
             return None
         queries, values = product.args[0], call.args[1]
@@ -66,7 +67,7 @@ class _WrittenOut(PyExprMutator):
     def unscaled(self, value: relax.Expr) -> tuple[relax.Expr, list[relax.Call]]:
         """Return what was multiplied or divided by single numbers, and the calls that did it."""
         for name in SCALED:
-            call = self.made_by(value, name)
+            call = made_by(self.builder_, value, name)
             if call is not None and math.prod(whole(call.args[1].ty.shape)) == 1:
                 inner, calls = self.unscaled(call.args[0])
                 return inner, [*calls, call]
@@ -76,9 +77,9 @@ class _WrittenOut(PyExprMutator):
         """Return keys as rows; as they lie, if they were turned before."""
         *outer, width, count = whole(columns.ty.shape)
         inner, axes = columns, [*range(len(columns.ty.shape))]
-        reshaped = self.made_by(columns, "relax.reshape")
+        reshaped = made_by(self.builder_, columns, "relax.reshape")
         before = columns if reshaped is None else reshaped.args[0]
-        call = self.made_by(before, "relax.permute_dims")
+        call = made_by(self.builder_, before, "relax.permute_dims")
         if call is not None and call.attrs.axes and whole(before.ty.shape)[-2:] == [width, count]:
             inner, axes = call.args[0], whole(call.attrs.axes)
         *axes, last, least = axes
@@ -88,7 +89,7 @@ class _WrittenOut(PyExprMutator):
 
     def shaped(self, value: relax.Expr, shape: list[int]) -> relax.Expr:
         """Return a value of another shape, in one step: several would be a copy."""
-        while (call := self.made_by(value, "relax.reshape")) is not None:
+        while (call := made_by(self.builder_, value, "relax.reshape")) is not None:
             value = call.args[0]
         return self.builder_.emit(relax.op.reshape(value, shape))
 

@@ -26,10 +26,11 @@ def test_onnx_own_tests(kind):
     assert len(read) == len(cases) - 1 >= 5
     for case in read:
         inputs, expected = case.data_sets[0]
-        names = [tensor.name for tensor in case.model.graph.input]
-        model = by_steps(case.model, dict(zip(names, inputs, strict=True)))
+        names = (tensor.name for tensor in case.model.graph.input)
+        feeds = dict(zip(names, inputs, strict=True))
+        model = by_steps(case.model, feeds)
         assert kind not in {one.op_type for one in model.graph.node}
-        computed = results_of(model, dict(zip(names, inputs, strict=True)))
+        computed = results_of(model, feeds)
         assert max(map(difference, computed, expected)) < 1e-5, case.name
 
 
