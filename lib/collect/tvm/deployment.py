@@ -9,7 +9,7 @@ are packed once, before the network's first run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -40,6 +40,7 @@ PASSED = {"relax.permute_dims", "relax.strided_slice", *OF_EACH}  # between it a
 UNDONE = ("relax.reshape", "relax.permute_dims")  # by another one
 OPAQUE = 8  # a pattern, by which TVM knows that a program is joined with no other
 MOST_SLICES = 4  # that a split becomes: such as the gates of an LSTM
+MOST_AT_ONCE = 64  # that are joined or taken apart
 
 
 def _number(like: relax.Expr, value: float) -> relax.Expr:
@@ -84,9 +85,13 @@ def _broadcast(call: relax.Call) -> relax.Expr:
 
 
 def _squeeze(call: relax.Call) -> relax.Expr:
-    """Return a squeeze with axes from the front: TVM's change of layouts fails at others."""
+    """Return a squeeze whose axes count from the front and have one place each: TVM's change of
+    layouts fails at others, and PyTorch leaves longer ones."""
     x, axes = call.args[0], call.attrs.axis
-    return relax.op.squeeze(x, [int(axis) % len(x.ty.shape) for axis in axes]) if axes else call
+    if not axes:
+        return call
+    short = [axis for axis in map(int, axes) if x.ty.shape[axis] == 1]
+    return relax.op.squeeze(x, [axis % len(x.ty.shape) for axis in short]) if short else x
 
 
 def _split(call: relax.Call) -> relax.Expr:
@@ -130,6 +135,48 @@ def _of_resized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(topi.transpose, x, axes, primfunc_attrs={"op_pattern": OPAQUE})
 
 
+def _some_joined(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return many tensors side by side, some at a time: of a recurrent network's hundreds of steps
+    at once, LLVM's time grows with the square."""
+    tensors, axis = getattr(call.args[0], "fields", ()), int(call.attrs.axis)
+    while len(tensors) > MOST_AT_ONCE:
+        some = [tensors[k : k + MOST_AT_ONCE] for k in range(0, len(tensors), MOST_AT_ONCE)]
+        tensors = [_joined(builder, part, axis) for part in some]
+        call = _joined(builder, tensors, axis)
+    return call
+
+
+def _joined(builder: relax.BlockBuilder, tensors: Sequence[relax.Expr], axis: int) -> relax.Expr:
+    how = {"op_pattern": OPAQUE}
+    return builder.emit_te(topi.concatenate, list(tensors), axis, primfunc_attrs=how)
+
+
+def _some_parts(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Return many parts of a tensor, some at a time, as :func:`_some_joined` joins them."""
+    x, axis = call.args[0], int(call.attrs.axis)
+    sizes = [int(part.shape[axis]) for part in call.ty.fields]
+    if len(sizes) <= MOST_AT_ONCE:
+        return call
+    some = [sizes[k : k + MOST_AT_ONCE] for k in range(0, len(sizes), MOST_AT_ONCE)]
+    return relax.Tuple(
+        [
+            part
+            for group, of in zip(_parts(builder, x, map(sum, some), axis), some, strict=True)
+            for part in _parts(builder, group, of, axis)
+        ]
+    )
+
+
+def _parts(
+    builder: relax.BlockBuilder, x: relax.Expr, sizes: Iterable[int], axis: int
+) -> list[relax.Expr]:
+    ends = list(itertools.accumulate(sizes))
+    if len(ends) == 1:
+        return [x]
+    parts = builder.emit(relax.op.split(x, ends[:-1], axis))
+    return [builder.emit(relax.TupleGetItem(parts, k)) for k in range(len(ends))]
+
+
 # Operators in parts of which each can be fused, take any layout, and become polynomials.
 IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
     "relax.clip": _clip,
@@ -144,6 +191,7 @@ IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
 }
 # Convolutions, channels last, as programs of their own.
 PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+    "relax.concat": _some_joined,
     "relax.matmul": whole_tiles,
     "relax.nn.conv1d": whole_tiles,
     "relax.nn.conv1d_transpose": transposed,
@@ -152,6 +200,7 @@ PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "relax.nn.conv3d": by_images,
     "relax.nn.conv3d_transpose": of_volumes,
     "relax.permute_dims": _of_resized,
+    "relax.split": _some_parts,
 }
 
 
@@ -205,6 +254,21 @@ class OperatorsInParts:
         return parts.builder_.get()
 
 
+@tvm.transform.module_pass(opt_level=0, name="ChannelsLast")
+class ChannelsLast:
+    """Layouts of convolutions, if there are any: TVM's time grows with the square of the calls."""
+
+    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+        """Return the module, changed."""
+        bindings = (step for block in module["main"].body.blocks for step in block.bindings)
+        operators = {getattr(getattr(step.value, "op", None), "name", "") for step in bindings}
+        return (
+            module
+            if operators.isdisjoint(LAYOUTS)
+            else relax.transform.ConvertLayout(LAYOUTS)(module)
+        )
+
+
 def operator_passes() -> list[tvm.transform.Pass]:
     """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
@@ -212,7 +276,7 @@ def operator_passes() -> list[tvm.transform.Pass]:
         AttentionAsOne(),
         OperatorsInParts(),
         change.CanonicalizeBindings(),
-        change.ConvertLayout(LAYOUTS),
+        ChannelsLast(),
         WholeVectors(),
         OperatorsInParts(channels_are_last=True),
         change.Normalize(),

@@ -29,6 +29,7 @@ VIEWS = (
 )
 JOINS = (_aten.cat.default, _aten.stack.default)
 BY_DECOMPOSITION = (_aten.grid_sampler_2d.default, _aten.upsample_nearest2d.vec)  # PyTorch's own
+SMOOTH = (_aten._upsample_bicubic2d_aa.default, _aten._upsample_bilinear2d_aa.default)
 MOST_LARGEST = 8  # numbers of an axis that are looked for one after the other
 SUM, MEAN = 0, 1  # of a bag of embeddings; its largest else
 
@@ -50,6 +51,7 @@ def decompositions() -> dict[Any, Callable]:
         _aten._embedding_bag.default: _bags,
         _aten._embedding_bag_forward_only.default: _bags,
         _aten._trilinear.default: _trilinear,
+        **{operator: partial(_resized_smoothly, operator) for operator in SMOOTH},
         _aten._unsafe_index.Tensor: placing.index,
         _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         _aten.cumprod.default: partial(_cumulated, torch.prod, 1),
@@ -144,6 +146,22 @@ def _bags(
     empty = torch.zeros(bags + 1, rows.shape[1])
     result = placing.reduced(empty, 0, bag, rows, way, include_self=mode == SUM)[:bags]
     return result, offsets, offsets, offsets
+
+
+def _resized_smoothly(
+    operator: Any, x: Tensor, size: Sequence[int], corners: bool, *by: Any
+) -> Any:
+    """Return an image of another size, whose pixels are means of many: a product for either side.
+
+    A product's numbers are what the same operator makes of an image with ones on its diagonal.
+    """
+    if x.shape[:2] == (1, 1) and x.shape[2] == x.shape[3] == size[0]:
+        return NotImplemented  # such an image: `fold` computes what becomes of it
+    for axis, (old, new) in enumerate(zip(x.shape[2:], size, strict=True)):
+        ones = torch.eye(old)[None, None]
+        mixed = operator(ones, [old, new], corners, None, by[axis] if by else None)[0, 0]
+        x = mixed.T @ x if axis == 0 else x @ mixed
+    return x
 
 
 def _trilinear(

@@ -72,7 +72,9 @@ def rewrite(exported: ExportedProgram) -> None:
         exported.graph.erase_node(node)
         result._rename(node.name)  # by which a result of the network is known
     for node in exported.graph.find_nodes(op="get_attr"):
-        exported.constants[node.target] = getattr(exported.graph_module, node.target)
+        value = getattr(exported.graph_module, node.target)
+        if isinstance(value, torch.Tensor):  # or a part, such as one without autocast
+            exported.constants[node.target] = value
     exported.graph.eliminate_dead_code()
     exported.graph_module.recompile()
 
@@ -245,9 +247,11 @@ def _is_one(node: Node) -> bool:
 def is_one(queries: Sequence[int], keys: Sequence[int], values: Sequence[int]) -> bool:
     """Return whether attention of these shapes is one operator: it has whole vectors, and more
     scores than a cache holds, or one query for which keys would be transposed."""
+    if not len(queries) == len(keys) < 5:
+        return False
     scores = math.prod(queries[:-1]) * keys[-2]
     vectors = keys[-1] % LANES == values[-1] % LANES == 0
-    alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2] and len(queries) < 5
+    alike = queries[:-3] == keys[:-3] and keys[:-2] == values[:-2]
     shared = len(queries) < 3 or queries[-3] % keys[-3] == 0
     better = scores > MOST_SCORES or of_one_query(queries, keys)
     return better and vectors and alike and shared

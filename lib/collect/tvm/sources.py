@@ -117,11 +117,13 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
             kind = str(tensor.dtype).removeprefix("torch.")
             raise UserError(f"{name}: {kind}: programs are of float32 alone; add .float()")
     with one_line_of(name, "torch.export cannot read it"):
+        original = module.module() if isinstance(module, ExportedProgram) else module.eval()
+        expected = _computed(original, inputs)  # first: some keep what they make of a shape
         if isinstance(module, ExportedProgram):
-            exported, module = module, module.module()
+            exported = module
         else:
             with patch.object(torch.nn.modules.transformer, "_detect_is_causal_mask", _is_causal):
-                exported = torch.export.export(module.eval(), inputs)
+                exported = torch.export.export(module, inputs)
         table = torch.export.default_decompositions()
         for operator in WHOLE & table.keys():
             table.pop(operator)
@@ -140,7 +142,7 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
             elif node.target == _aten.cat.default:  # a cache begins with a tensor of one axis
                 full = [x for x in node.args[0] if x.meta["val"].shape != (0,)]
                 node.args = full or node.args[0], *node.args[1:]
-    return _exported(name, exported, module, inputs)
+    return _exported(name, exported, expected, inputs)
 
 
 def _is_causal(_mask: torch.Tensor, said: bool | None = None, _size: int | None = None) -> bool:
@@ -218,14 +220,14 @@ CONVERTED = {
 }
 
 
-def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
-    """Return a program of ``torch.export``; ``module`` computes what it is to compute."""
+def _exported(name: str, exported: ExportedProgram, expected: tuple, inputs: tuple) -> Source:
+    """Return a program of ``torch.export``."""
     from tvm.relax.frontend.torch import from_exported_program
 
     def steps() -> Source:
         """Return the same with all results."""
         longer = _with_all_results(exported)
-        return _exported(name, longer, longer.module(), inputs)
+        return _exported(name, longer, _computed(longer.module(), inputs), inputs)
 
     if changed := ", ".join(exported.graph_signature.buffers_to_mutate.values()):
         advice = "a library remembers nothing: take them as inputs and return them"
@@ -244,7 +246,7 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         module=program,
         inputs=tuple(tensor.numpy(force=True) for tensor in _tensors(inputs)),
         weights=tuple(program["main"].attrs.get("params", ())),
-        expected=_computed(module, inputs),
+        expected=expected,
         names=tuple(map(place_of, exported.graph.output_node().args[0])),
         steps=steps,
     )
@@ -254,7 +256,8 @@ def _computed(module: Callable, inputs: tuple) -> tuple[np.ndarray, ...]:
     """Return results of a network; without PyTorch's fast path of ``nn.TransformerEncoder``, which
     makes zeros of what a mask says is padding, where ``torch.export`` has numbers of no use."""
     with patch.object(torch.backends.mha, "_is_fastpath_enabled", False):
-        return tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs)))
+        given = torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, inputs)
+        return tuple(tensor.numpy(force=True) for tensor in _tensors(module(*given)))
 
 
 def _tensors(nested: Any) -> list[torch.Tensor]:

@@ -50,6 +50,23 @@ def tokens():
     return (torch.randn(2, 5, 8),)
 
 
+class Keeps(nn.Module):
+    """Keeps what it makes of a shape, as detectors do with the places of boxes."""
+
+    places: torch.Tensor | None = None
+
+    def forward(self, x):
+        if self.places is None:
+            self.places = torch.arange(x.shape[-1]) + x[:1, 0] * 0
+        return x + self.places
+
+
+def without_autocast(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", enabled=False):
+        y = layer(x).softmax(-1)
+    return layer(y)
+
+
 LINEAR = nn.Linear(8, 8)
 SEEN = torch.rand(5, 5).tril()
 TRANSFORMER = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
@@ -84,6 +101,17 @@ NETWORKS = {
         tokens(),
     ),
     "sqrt": lambda: (Does(lambda x: x.sqrt()), tokens()),  # NaN of half the numbers
+    "a part without autocast": lambda: (Does(without_autocast, LINEAR), tokens()),
+    "what is kept of a first run": lambda: (Keeps(), tokens()),
+    "inputs that change": lambda: (Does(lambda x: x.mul_(2)), tokens()),
+    "axes that are not taken away": lambda: (
+        Does(lambda f, x: f(x).flatten(2).mT.squeeze(1).squeeze((0, 2)), nn.Conv2d(4, 6, 3)),
+        image(),
+    ),
+    "many parts": lambda: (
+        Does(lambda x: torch.cat([k + part for k, part in enumerate(x.split(1))])),
+        (torch.randn(129, 4),),
+    ),
 }
 
 

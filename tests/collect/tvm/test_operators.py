@@ -79,6 +79,11 @@ class Operators(nn.Module):
             "means of windows": functional.adaptive_avg_pool2d(image, (2, 3)),
             "nearest pixels": functional.interpolate(image, size=(7, 4)),
             "pixels twice": functional.interpolate(image, scale_factor=2),
+            "smooth pixels": [
+                functional.interpolate(image, mode=mode, antialias=True, **how)
+                for mode in ("bilinear", "bicubic")
+                for how in ({"scale_factor": 0.8}, {"size": (3, 4), "align_corners": True})
+            ],
             "groups": functional.group_norm(x.reshape(3, 4, 5), 2, x[0, :, 0], x[1, :, 0]),
             "floor": (x // 0.3, i // 2, torch.div(x, 2, rounding_mode="trunc")),
             "exp2": x.exp2(),
