@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tvm
 from tvm import relax, topi
@@ -139,16 +140,20 @@ def _some_joined(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Return many tensors side by side, some at a time: of a recurrent network's hundreds of steps
     at once, LLVM's time grows with the square."""
     tensors, axis = getattr(call.args[0], "fields", ()), int(call.attrs.axis)
-    while len(tensors) > MOST_AT_ONCE:
-        some = [tensors[k : k + MOST_AT_ONCE] for k in range(0, len(tensors), MOST_AT_ONCE)]
-        tensors = [_joined(builder, part, axis) for part in some]
-        call = _joined(builder, tensors, axis)
-    return call
-
-
-def _joined(builder: relax.BlockBuilder, tensors: Sequence[relax.Expr], axis: int) -> relax.Expr:
+    if len(tensors) <= MOST_AT_ONCE:
+        return call
     how = {"op_pattern": OPAQUE}
-    return builder.emit_te(topi.concatenate, list(tensors), axis, primfunc_attrs=how)
+    while len(tensors) > 1:
+        tensors = [
+            builder.emit_te(topi.concatenate, list(some), axis, primfunc_attrs=how)
+            for some in _groups(tensors)
+        ]
+    return tensors[0]
+
+
+def _groups(things: Sequence[Any]) -> list[Sequence[Any]]:
+    """Return neighbours, as many as are joined or taken apart at once."""
+    return [things[k : k + MOST_AT_ONCE] for k in range(0, len(things), MOST_AT_ONCE)]
 
 
 def _some_parts(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -157,7 +162,7 @@ def _some_parts(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     sizes = [int(part.shape[axis]) for part in call.ty.fields]
     if len(sizes) <= MOST_AT_ONCE:
         return call
-    some = [sizes[k : k + MOST_AT_ONCE] for k in range(0, len(sizes), MOST_AT_ONCE)]
+    some = _groups(sizes)
     return relax.Tuple(
         [
             part
@@ -262,11 +267,9 @@ class ChannelsLast:
         """Return the module, changed."""
         bindings = (step for block in module["main"].body.blocks for step in block.bindings)
         operators = {getattr(getattr(step.value, "op", None), "name", "") for step in bindings}
-        return (
-            module
-            if operators.isdisjoint(LAYOUTS)
-            else relax.transform.ConvertLayout(LAYOUTS)(module)
-        )
+        if operators.isdisjoint(LAYOUTS):
+            return module
+        return relax.transform.ConvertLayout(LAYOUTS)(module)
 
 
 def operator_passes() -> list[tvm.transform.Pass]:
