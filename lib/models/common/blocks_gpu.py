@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from lib import native
 from lib.models.common import fused
-from lib.models.common.rows import GraphBatch
+from lib.models.common.rows import GraphBatch, Program
 
 EPSILON = 1e-5  # under the root of instance normalization, torch's own default
 PROGRAMS = 1056  # of the way back through a block's attentions: eight a multiprocessor of an H100
 WEIGHTS = 9  # tensors a block
+Weights = tuple[Tensor, ...]
 # Tiles of the kernels, and the warps that share one: the fastest of a few on an H200.
 EXPAND: dict[str, int] = {"BLOCK": 1024, "num_warps": 4}
 EXPAND_BACKWARD = {"B": 32, "num_warps": 4}
@@ -60,12 +61,12 @@ def pooled(blocks: nn.ModuleList, table: Tensor, batch: GraphBatch, dtype: torch
     return _Blocks.apply(table, batch, dtype, *weights)
 
 
-def _weights(block: nn.Module) -> list[Tensor]:
+def _weights(block: nn.Module) -> Weights:
     """Return a block's weights, in the order that :class:`_Blocks` takes them."""
     attention = block.channel_attention
     layers = block.sage.message, block.sage.update, attention.excitation, attention.squeeze
     flat = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
-    return [*flat, block.cross_attention.log_temperature]
+    return *flat, block.cross_attention.log_temperature
 
 
 @dataclass
@@ -77,16 +78,16 @@ class _Kept:
         scale: (b * channels,) float32, 1 over the input's deviation.
         weight: (2 width, channels), of a node's own vector and of its neighbours'.
         pre: (n * b, width), vectors before L2 norm.
-        sums: (n, width) float32, logarithms of what the softmax divides by.
-        inverse_t: () float32, 1 over the temperature.
+        sums: (n, width) float32, logarithms of what the softmax divides by; set by attention.
+        inverse_t: () float32, 1 over the temperature; set by attention.
     """
 
     normal: Tensor
     scale: Tensor
     weight: Tensor
     pre: Tensor
-    sums: Tensor
-    inverse_t: Tensor
+    sums: Tensor = field(init=False)
+    inverse_t: Tensor = field(init=False)
 
 
 class _Blocks(torch.autograd.Function):
@@ -102,10 +103,11 @@ class _Blocks(torch.autograd.Function):
         keep, ctx.kept = any(ctx.needs_input_grad), []
         x = _expanded(table, batch, dtype)
         for weights in ctx.weights:
-            x, kept = _block(x, batch, weights)
+            kept = _convolved(x, batch.program, weights)
+            x, kept.sums, kept.inverse_t = _attended(x, kept.pre, weights)
             if keep:
                 ctx.kept.append(kept)
-        return x.sum(dim=0, dtype=torch.float32) / len(x)
+        return _mean(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
@@ -146,11 +148,19 @@ def _expanded_backward(gradient: Tensor, batch: GraphBatch) -> Tensor:
     return by_table
 
 
-def _block(x: Tensor, batch: GraphBatch, weights: tuple[Tensor, ...]) -> tuple[Tensor, _Kept]:
-    """Return a block's output, (n, b, channels), and what its way back reads."""
+def _mean(x: Tensor) -> Tensor:
+    """Return the mean over nodes, (b, channels) float32."""
+    return x.sum(dim=0, dtype=torch.float32) / len(x)
+
+
+def _convolved(x: Tensor, program: Program, weights: Weights) -> _Kept:
+    """Return what a block has of its input before attention, where no configuration sees another.
+
+    What attention reads of it is ``pre``.
+    """
     from lib.models.common import kernels
 
-    message, message_bias, update, bias, *gate, log_t = weights
+    message, message_bias, update, bias, *_ = weights
     (nodes, size, channels), width = x.shape, len(bias)
     normal, scale = torch.empty_like(x), x.new_empty(size * channels, dtype=torch.float32)
     kernels.norm[(_parts(len(scale), NORM),)](x, normal, scale, nodes, len(scale), EPSILON, **NORM)
@@ -160,25 +170,81 @@ def _block(x: Tensor, batch: GraphBatch, weights: tuple[Tensor, ...]) -> tuple[T
     pre = x.new_empty((nodes * size, width))
     kernels.neighbour_sum[nodes, _parts(size * width, NEIGHBOURS)](
         products[:, width:], 2 * width, products, pre, width, bias, gathered @ message_bias,
-        batch.program.sources, batch.program.pointers, size, size * width, width, True,
+        program.sources, program.pointers, size, size * width, width, True,
         **NEIGHBOURS,
     )  # fmt: skip
-    inverse_t, out = torch.exp(-log_t), torch.empty_like(x)
-    sums = scale.new_empty((nodes, width))
-    kernels.attend[(nodes,)](pre, x, out, sums, *gate, inverse_t, size, *_widths(gate), **ATTEND)
-    return out, _Kept(normal, scale, weight, pre, sums, inverse_t)
+    return _Kept(normal, scale, weight, pre)
+
+
+def _attended(
+    x: Tensor, pre: Tensor, weights: Weights, group: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a block's output, (n, b, channels), and what the softmax divides by and its 1 / T.
+
+    Args:
+        x, pre: input, and what comes before attention, of all configurations.
+        weights: of the block.
+        group: (b,) int64, configurations that attend to each other; all of them by default.
+    """
+    from lib.models.common import kernels
+
+    *_, log_t = weights
+    (nodes, stored, channels), gate = x.shape, weights[4:8]
+    size = stored if group is None else len(group)
+    inverse_t, out = torch.exp(-log_t), x.new_empty((nodes, size, channels))
+    sums = inverse_t.new_empty((nodes, channels // 2))
+    chosen = pre if group is None else group  # not read if there is none
+    kernels.attend[(nodes,)](
+        pre, x, chosen, out, sums, *gate, inverse_t, size, stored, group is not None,
+        *_widths(gate), **ATTEND,
+    )  # fmt: skip
+    return out, sums, inverse_t
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The part of a graph's scores that does not depend on which configurations share a batch.
+
+    Attributes:
+        program: the graph's nodes.
+        x: (n, b, channels), input of the first block.
+        pre: (n * b, width), what the block has of it before attention.
+        weights: of each block.
+    """
+
+    program: Program
+    x: Tensor
+    pre: Tensor
+    weights: list[Weights]
+
+    @torch.no_grad()
+    def pooled(self, group: Tensor) -> Tensor:
+        """Return :func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
+        x, *_ = _attended(self.x, self.pre, self.weights[0], group)
+        for weights in self.weights[1:]:
+            x, *_ = _attended(x, _convolved(x, self.program, weights).pre, weights)
+        return _mean(x)
+
+
+@torch.no_grad()
+def share(blocks: nn.ModuleList, table: Tensor, batch: GraphBatch, dtype: torch.dtype) -> Shared:
+    """Compute what all groupings of a batch's configurations have in common."""
+    weights = [_weights(block) for block in blocks]
+    x = _expanded(table, batch, dtype)
+    return Shared(batch.program, x, _convolved(x, batch.program, weights[0]).pre, weights)
 
 
 def _block_backward(
-    gradient: Tensor, apart: int, batch: GraphBatch, weights: tuple[Tensor, ...], kept: _Kept
+    gradient: Tensor, apart: int, batch: GraphBatch, weights: Weights, kept: _Kept
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return gradients by a block's input, (n, b, channels) float32, and by each weight.
 
     Args:
         gradient: float32, by its output.
         apart: distance between two nodes of the gradient; 0 if all have the same.
-        batch, weights: as :func:`_block` takes them.
-        kept: what that has kept.
+        batch: which was computed.
+        weights: of the block.
+        kept: what its way forward has kept.
     """
     from lib.models.common import kernels
 
@@ -213,8 +279,8 @@ def _block_backward(
     return by_x, (
         *(gathered.T @ by_both, gathered.T @ by_degree_bias),
         *(torch.cat([by_own, by_gathered], dim=1), by_bias),
-        *(by_first.view(width, padded)[:, :squeezed].T, by_excitation[:squeezed]),
-        *(by_second.view(width, padded)[:, :squeezed], by_squeeze),
+        *(by_first.view(padded, width)[:squeezed], by_excitation[:squeezed]),
+        *(by_second.view(padded, width)[:squeezed].T, by_squeeze),
         by_log_t.view(()),
     )
 

@@ -178,6 +178,20 @@ class Shared:
     products: Tensor
     weights: list[tuple[Tensor, ...]]
 
+    @torch.no_grad()
+    def pooled(self, group: Tensor) -> Tensor:
+        """:func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
+        table, rows, eta = self.table, self.cells.rows, self.eta
+        weight, bias, degree_bias, *gate, inverse_t = self.weights[1]
+        x = torch.ops.tgraph.cross_forward(table, rows, eta, group, self.weights[0][-1], SECOND)
+        graph = (self.cells.sources, self.cells.pointers)
+        second = weight[:, eta.shape[-1] :].contiguous()
+        _, _, eta, mean, _ = torch.ops.tgraph.local_forward(
+            x, None, *graph, second, self.products, group, bias, degree_bias, *gate, False
+        )
+        activated = torch.ops.tgraph.cross_forward(None, None, eta, None, inverse_t, POOLED)
+        return torch.cat([self.mean[group], mean], dim=1) + activated
+
 
 @torch.no_grad()
 def share(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtype) -> Shared:
@@ -191,18 +205,3 @@ def share(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtype
     first = weights[1][0][:, : eta.shape[-1]].contiguous()
     mean, products = torch.ops.tgraph.first_half(table, cells.rows, eta, first)
     return Shared(table, cells, eta, mean, products, weights)
-
-
-@torch.no_grad()
-def pooled_group(shared: Shared, group: Tensor) -> Tensor:
-    """:func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
-    table, rows, eta = shared.table, shared.cells.rows, shared.eta
-    weight, bias, degree_bias, *gate, inverse_t = shared.weights[1]
-    x = torch.ops.tgraph.cross_forward(table, rows, eta, group, shared.weights[0][-1], SECOND)
-    graph = (shared.cells.sources, shared.cells.pointers)
-    second = weight[:, eta.shape[-1] :].contiguous()
-    _, _, eta, mean, _ = torch.ops.tgraph.local_forward(
-        x, None, *graph, second, shared.products, group, bias, degree_bias, *gate, False
-    )
-    activated = torch.ops.tgraph.cross_forward(None, None, eta, None, inverse_t, POOLED)
-    return torch.cat([shared.mean[group], mean], dim=1) + activated

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-SIZES = ["n", "b", "columns", "fixed"]  # of graphs: no kernel is compiled anew for another one
+SIZES = ["n", "b", "stored", "columns", "fixed"]  # of graphs: none is compiled into a kernel
 
 
 @triton.jit
@@ -187,7 +187,7 @@ def _gate_backward(by_eta, unit, gate, squeezed, first, second):
 
 @triton.jit
 def _product(left, right, kind):
-    """(B, W) and (B, H) to (W, H)."""
+    """(B, H) and (B, W) to (H, W)."""
     return tl.dot(tl.trans(left.to(kind)), right.to(kind), input_precision="ieee")
 
 
@@ -216,16 +216,25 @@ def _weights(
     return one, one_bias, two.to(kind), two_bias
 
 
+@triton.jit
+def _row(group, i, k, b, stored, GROUPED: tl.constexpr):
+    """Rows of node i's configurations k of b; GROUPED, of those of ``stored`` that they are."""
+    return i * stored + tl.load(group + k, mask=k < b, other=0) if GROUPED else i * stored + k
+
+
 @triton.jit(do_not_specialize=SIZES)
 def attend(
-    pre, x, out, sums, first, first_bias, second, second_bias, inverse_t_of, b,
+    pre, x, group, out, sums, first, first_bias, second, second_bias, inverse_t_of, b, stored,
+    GROUPED: tl.constexpr,
     SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """L2 norm, both attentions, GELU and residual (equations 3 to 6); a program a node.
 
     Args:
-        pre: (n, b, W), what GraphSAGE has before its norm.
-        x, out: (n, b, 2 W), the block's input and output.
+        pre: (n, stored, W), what GraphSAGE has before its norm.
+        x: (n, stored, 2 W), the block's input.
+        group: GROUPED, (b,) int64, which of the stored configurations they are; else all of them.
+        out: (n, b, 2 W), the block's output.
         sums: (n, W) float32, written: the logarithm of the sum that the softmax divides by.
         first, first_bias, second, second_bias: of channel attention, (SQUEEZED, W), (SQUEEZED,),
             (W, SQUEEZED), (W,) float32.
@@ -240,7 +249,8 @@ def attend(
     total = tl.zeros((W,), tl.float32)
     for start in range(0, b, B):
         k = start + tl.arange(0, B)
-        unit, _, gate, _ = _gated(pre, i * b + k, k < b, one, one_bias, two, two_bias, W)
+        row = _row(group, i, k, b, stored, GROUPED)
+        unit, _, gate, _ = _gated(pre, row, k < b, one, one_bias, two, two_bias, W)
         logit = tl.where((k < b)[:, None], unit * gate * inverse_t, float("-inf"))
         larger = tl.maximum(most, tl.max(logit, 0))
         total = total * tl.exp(most - larger) + tl.sum(tl.exp(logit - larger[None, :]), 0)
@@ -249,14 +259,16 @@ def attend(
     tl.store(sums + i * W + tl.arange(0, W), whole)
     for start in range(0, b, B):
         k = start + tl.arange(0, B)
-        unit, _, gate, _ = _gated(pre, i * b + k, k < b, one, one_bias, two, two_bias, W)
+        row = _row(group, i, k, b, stored, GROUPED)
+        unit, _, gate, _ = _gated(pre, row, k < b, one, one_bias, two, two_bias, W)
         eta = unit * gate
         share = tl.exp(eta * inverse_t - whole[None, :])
+        source = row[:, None] * (2 * W) + tl.arange(0, W)[None, :]
         at = (i * b + k)[:, None] * (2 * W) + tl.arange(0, W)[None, :]
         has = (k < b)[:, None]
-        value = tl.load(x + at, mask=has, other=0).to(tl.float32) + _gelu(eta)
+        value = tl.load(x + source, mask=has, other=0).to(tl.float32) + _gelu(eta)
         tl.store(out + at, value.to(out.dtype.element_ty), mask=has)
-        value = tl.load(x + at + W, mask=has, other=0).to(tl.float32) + _gelu(eta * share)
+        value = tl.load(x + source + W, mask=has, other=0).to(tl.float32) + _gelu(eta * share)
         tl.store(out + at + W, value.to(out.dtype.element_ty), mask=has)
 
 
@@ -302,8 +314,8 @@ def attend_backward(
     )
     kind = pre.dtype.element_ty
     inverse_t = tl.load(inverse_t_of)
-    by_first = tl.zeros((W, H), tl.float32)
-    by_second = tl.zeros((W, H), tl.float32)
+    by_first = tl.zeros((H, W), tl.float32)
+    by_second = tl.zeros((H, W), tl.float32)
     by_bias = tl.zeros((W,), tl.float32)
     by_degree_bias = tl.zeros((W,), tl.float32)
     by_first_bias = tl.zeros((H,), tl.float32)
@@ -334,9 +346,9 @@ def attend_backward(
             by_eta += by_cross * share + by_logit * inverse_t
             by_gate, by_squeezed, by_unit = _gate_backward(by_eta, unit, gate, squeezed, one, two)
             by_second_bias += tl.sum(by_gate, 0)
-            by_second += _product(by_gate, squeezed, kind)
+            by_second += _product(squeezed, by_gate, kind)
             by_first_bias += tl.sum(by_squeezed, 0)
-            by_first += _product(unit, by_squeezed, kind)
+            by_first += _product(by_squeezed, unit, kind)
             along = tl.sum(by_unit * unit, 1)[:, None]
             by_pre = (by_unit - along * unit) * shrink
             node_sum += tl.sum(by_pre, 0)
@@ -346,7 +358,7 @@ def attend_backward(
         by_bias += node_sum
         by_degree_bias += degree * node_sum
     to = partial + tl.program_id(0).to(tl.int64) * (2 * W * H + 3 * W + H + 1)
-    square = w[:, None] * H + h[None, :]
+    square = h[:, None] * W + w[None, :]
     tl.store(to + square, by_first)
     tl.store(to + W * H + square, by_second)
     to += 2 * W * H

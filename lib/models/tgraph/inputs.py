@@ -160,10 +160,12 @@ def _pool_scores(
     network: nn.Module, batch: GraphBatch, places: np.ndarray, size: int
 ) -> np.ndarray:
     """Scores of the configurations of one pool in the order of each of (p, b) places, (p, b)."""
-    shared, scores = network.share(batch), np.empty(places.shape)  # type: ignore[operator]
+    device, scores = device_of(network), np.empty(places.shape)
+    shared = network.share(batch.to(device))  # type: ignore[operator]
 
     def score(group: np.ndarray) -> torch.Tensor:
-        return network.score_group(shared, torch.from_numpy(group))  # type: ignore[operator]
+        places = torch.from_numpy(group).to(device, non_blocking=True)
+        return network.score_group(shared, places)  # type: ignore[operator]
 
     for found, place in zip(scores, places, strict=True):
         order = np.argsort(place)

@@ -157,17 +157,20 @@ class TGraph(GraphStates):
         return self.out(x).squeeze(-1)
 
     def shares(self) -> bool:
-        """Return whether :meth:`share` has anything to offer: two blocks by the compiled loops."""
-        return len(self.blocks) == 2 and self.runs_native(self.first.weight)
+        """Return whether :meth:`share` has anything to offer: two blocks, not by torch alone."""
+        like = self.first.weight
+        return len(self.blocks) == 2 and (self.runs_native(like) or self.runs_kernels(like))
 
-    def share(self, batch: GraphBatch) -> fused.Shared:
+    def share(self, batch: GraphBatch) -> fused.Shared | blocks_gpu.Shared:
         """Return what all groupings of the batch's configurations have in common."""
-        cells = fused.cells_of(batch)
-        return fused.share(self.blocks, self.table(batch), cells, self.precision)
+        table = self.table(batch)
+        if self.runs_kernels(table):
+            return blocks_gpu.share(self.blocks, table, batch, self.precision)
+        return fused.share(self.blocks, table, fused.cells_of(batch), self.precision)
 
-    def score_group(self, shared: fused.Shared, group: Tensor) -> Tensor:
+    def score_group(self, shared: fused.Shared | blocks_gpu.Shared, group: Tensor) -> Tensor:
         """Scores, (b,), of the configurations at ``group``, (b,) int64, as one batch."""
-        return self.out(fused.pooled_group(shared, group)).squeeze(-1)
+        return self.out(shared.pooled(group)).squeeze(-1)
 
     def bytes_shared(self, nodes: int) -> int:
         """Memory that :meth:`share` needs for each configuration of a graph."""

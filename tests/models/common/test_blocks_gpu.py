@@ -63,6 +63,20 @@ def test_equals_torch_alone(shape, dtype, most):
         assert (found - wanted).norm() <= most * wanted.norm() + 1e-9
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-4), (torch.float16, 3e-2)])
+def test_groups_of_what_is_shared_equal_batches_by_themselves(dtype, most, monkeypatch):
+    network, batch = case(4, 2, 23)
+    network.precision = dtype
+    monkeypatch.setattr(network, "runs_kernels", lambda like: True)
+    monkeypatch.setattr(network, "runs_native", lambda like: False)
+    with torch.no_grad():
+        shared = network.share(batch)
+        for group in torch.randperm(23).split([17, 5, 1]):
+            alone = network.scores(replace(batch, cells=batch.cells[:, group]))
+            scores = network.score_group(shared, group)
+            assert (scores - alone).abs().max() <= most * alone.abs().max()
+
+
 def test_a_second_backward_pass_is_refused():
     network, batch = case(3, 2, 2)
     total = blocks_gpu.pooled(network.blocks, network.table(batch), batch, torch.float32).sum()
