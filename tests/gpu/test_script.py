@@ -1,6 +1,10 @@
-"""The script as far as it can be tried without a card."""
+"""The scripts as far as they can be tried without a card."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -33,3 +37,13 @@ def test_a_model_that_fails_has_a_row(tmp_path, monkeypatch, capsys):
     script.write_data(tmp_path)
     assert not script.check(tmp_path, torch.device("cpu"), script.TILES, "tile", {})
     assert "FAILED: RuntimeError: preprocess: " in capsys.readouterr().out
+
+
+def test_kernels_fit_the_card_that_the_paper_took(tmp_path):
+    """An RTX 4090: products whose long side is up spill two kilobytes a thread."""
+    pytest.importorskip("triton", reason="Triton compiles the kernels")
+    command = [sys.executable, "-m", "tests.gpu.compiled", "--cards", "89", "--types", "bfloat16"]
+    own = {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_INTERPRET": "0"}
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" ok") == 9

@@ -32,7 +32,7 @@ NORM = {"ROWS": 64, "COLUMNS": 64, "num_warps": 8}
 NORM_BACKWARD = {"ROWS": 64, "COLUMNS": 64, "num_warps": 4}
 NEIGHBOURS = {"ROWS": 2, "BLOCK": 1024, "num_warps": 4}
 ATTEND = {"B": 16, "num_warps": 4}
-ATTEND_BACKWARD = {"B": 16, "num_warps": 4}
+ATTEND_BACKWARD = {"B": 16, "num_warps": 4, "num_stages": 2}  # without spilling registers
 
 
 @functools.cache

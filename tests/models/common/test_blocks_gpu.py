@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.models.common import blocks_gpu, replay
+from lib.models.common import blocks_gpu
 from lib.models.tgraph.inputs import graph_tensors
 from lib.models.tgraph.network import TGraph
 from tests.bench.case import Shape, program_graph
@@ -93,17 +93,3 @@ def test_a_cpu_does_not_take_them(monkeypatch):
     assert not blocks_gpu.supported(64, without.blocks[0])
     monkeypatch.setenv("TGRAPH_NATIVE", "0")
     assert not blocks_gpu.available.__wrapped__()
-
-
-@pytest.mark.parametrize("rows", [1, 64, 65, 1000, 1025, 20_000])
-def test_few_numbers_of_rows_are_recorded(rows):
-    assert rows <= replay.padded(rows) <= max(rows + 63, rows * 9 / 8)
-    assert replay.padded(replay.padded(rows)) == replay.padded(rows)
-
-
-def test_padded_rows_change_nothing():
-    network, batch = case(9, 4, 6)
-    network.uses_native = False
-    more = batch.with_rows(len(batch.nodes) + 5)
-    assert len(network.table(more)) == len(network.table(batch)) + 5
-    assert torch.equal(network.scores(more), network.scores(batch))
