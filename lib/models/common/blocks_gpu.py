@@ -79,7 +79,6 @@ class _Kept:
         weight: (2 width, channels), of a node's own vector and of its neighbours'.
         pre: (n * b, width), vectors before L2 norm.
         sums: (n, width) float32, logarithms of what the softmax divides by; set by attention.
-        inverse_t: () float32, 1 over the temperature; set by attention.
     """
 
     normal: Tensor
@@ -87,7 +86,6 @@ class _Kept:
     weight: Tensor
     pre: Tensor
     sums: Tensor = field(init=False)
-    inverse_t: Tensor = field(init=False)
 
 
 class _Blocks(torch.autograd.Function):
@@ -104,10 +102,10 @@ class _Blocks(torch.autograd.Function):
         x = _expanded(table, batch, dtype)
         for weights in ctx.weights:
             kept = _convolved(x, batch.program, weights)
-            x, kept.sums, kept.inverse_t = _attended(x, kept.pre, weights)
+            x, kept.sums = _attended(x, kept.pre, weights)
             if keep:
                 ctx.kept.append(kept)
-        return _mean(x)
+        return x.mean(dim=0, dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
@@ -148,11 +146,6 @@ def _expanded_backward(gradient: Tensor, batch: GraphBatch) -> Tensor:
     return by_table
 
 
-def _mean(x: Tensor) -> Tensor:
-    """Return the mean over nodes, (b, channels) float32."""
-    return x.sum(dim=0, dtype=torch.float32) / len(x)
-
-
 def _convolved(x: Tensor, program: Program, weights: Weights) -> _Kept:
     """Return what a block has of its input before attention, where no configuration sees another.
 
@@ -178,8 +171,8 @@ def _convolved(x: Tensor, program: Program, weights: Weights) -> _Kept:
 
 def _attended(
     x: Tensor, pre: Tensor, weights: Weights, group: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a block's output, (n, b, channels), and what the softmax divides by and its 1 / T.
+) -> tuple[Tensor, Tensor]:
+    """Return a block's output, (n, b, channels), and logarithms of what its softmax divides by.
 
     Args:
         x, pre: input, and what comes before attention, of all configurations.
@@ -188,17 +181,15 @@ def _attended(
     """
     from lib.models.common import kernels
 
-    *_, log_t = weights
-    (nodes, stored, channels), gate = x.shape, weights[4:8]
+    (nodes, stored, channels), (*gate, log_t) = x.shape, weights[4:]
     size = stored if group is None else len(group)
-    inverse_t, out = torch.exp(-log_t), x.new_empty((nodes, size, channels))
-    sums = inverse_t.new_empty((nodes, channels // 2))
+    out, sums = x.new_empty((nodes, size, channels)), log_t.new_empty((nodes, channels // 2))
     chosen = pre if group is None else group  # not read if there is none
     kernels.attend[(nodes,)](
-        pre, x, chosen, out, sums, *gate, inverse_t, size, stored, group is not None,
-        *_widths(gate), **ATTEND,
+        pre, x, chosen, out, sums, *gate, log_t, size, stored, group is not None, *_widths(gate),
+        **ATTEND,
     )  # fmt: skip
-    return out, sums, inverse_t
+    return out, sums
 
 
 @dataclass(frozen=True)
@@ -220,10 +211,10 @@ class Shared:
     @torch.no_grad()
     def pooled(self, group: Tensor) -> Tensor:
         """Return :func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
-        x, *_ = _attended(self.x, self.pre, self.weights[0], group)
+        x, _ = _attended(self.x, self.pre, self.weights[0], group)
         for weights in self.weights[1:]:
-            x, *_ = _attended(x, _convolved(x, self.program, weights).pre, weights)
-        return _mean(x)
+            x, _ = _attended(x, _convolved(x, self.program, weights).pre, weights)
+        return x.mean(dim=0, dtype=torch.float32)
 
 
 @torch.no_grad()
@@ -248,7 +239,7 @@ def _block_backward(
     """
     from lib.models.common import kernels
 
-    message, message_bias, update, bias, *gate, _ = weights
+    message, message_bias, update, bias, *gate, log_t = weights
     (nodes, size, channels), width = kept.normal.shape, len(bias)
     squeezed, _, padded = widths = _widths(gate)
     sizes = [width * padded, width * padded, width, width, width, padded, 1]
@@ -256,7 +247,7 @@ def _block_backward(
     partial = gradient.new_empty((programs, sum(sizes)))
     by_products = kept.normal.new_empty((nodes * size, 2 * width))
     kernels.attend_backward[(programs,)](
-        kept.pre, kept.sums, gradient, apart, by_products, partial, *gate, kept.inverse_t,
+        kept.pre, kept.sums, gradient, apart, by_products, partial, *gate, log_t,
         batch.program.pointers, nodes, size, *widths, **ATTEND_BACKWARD,
     )  # fmt: skip
     by_first, by_second, by_bias, by_degree_bias, by_squeeze, by_excitation, by_log_t = partial.sum(

@@ -227,6 +227,12 @@ def _weights(
 
 
 @triton.jit
+def _inverse(log_t):
+    """1 over the temperature."""
+    return tl.exp2(tl.load(log_t) * -1.4426950408889634)
+
+
+@triton.jit
 def _stored(group, k, b, GROUPED: tl.constexpr):
     """Which of the stored configurations the k of b are."""
     return tl.load(group + k, mask=k < b, other=0).to(tl.int32) if GROUPED else k
@@ -234,7 +240,7 @@ def _stored(group, k, b, GROUPED: tl.constexpr):
 
 @triton.jit(do_not_specialize=SIZES)
 def attend(
-    pre, x, group, out, sums, first, first_bias, second, second_bias, inverse_t_of, b, stored,
+    pre, x, group, out, sums, first, first_bias, second, second_bias, log_t, b, stored,
     GROUPED: tl.constexpr,
     SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
@@ -248,13 +254,13 @@ def attend(
         sums: (n, W) float32, written: the binary logarithm of what the softmax divides by.
         first, first_bias, second, second_bias: of channel attention, (SQUEEZED, W), (SQUEEZED,),
             (W, SQUEEZED), (W,) float32.
-        inverse_t_of: (1,) float32, 1 over the temperature.
+        log_t: () float32, the logarithm of the temperature.
     """
     i = tl.program_id(0).to(tl.int64)
     one, one_bias, two, two_bias = _weights(
         pre, first, first_bias, second, second_bias, SQUEEZED, W, H
     )
-    sharpness = tl.load(inverse_t_of) * 1.4426950408889634
+    sharpness = _inverse(log_t) * 1.4426950408889634
     pre += i * stored * W
     x += i * stored * (2 * W)
     out += i * b * (2 * W)
@@ -306,7 +312,7 @@ def _pull(
 @triton.jit(do_not_specialize=SIZES)
 def attend_backward(
     pre, sums, gradient, gradient_node, out, partial, first, first_bias, second, second_bias,
-    inverse_t_of, pointers, n, b,
+    log_t, pointers, n, b,
     SQUEEZED: tl.constexpr, W: tl.constexpr, H: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """Gradients of :func:`attend` by ``pre`` and all weights; a program some nodes.
@@ -326,7 +332,7 @@ def attend_backward(
         pre, first, first_bias, second, second_bias, SQUEEZED, W, H
     )
     kind = pre.dtype.element_ty
-    inverse_t = tl.load(inverse_t_of)
+    inverse_t = _inverse(log_t)
     sharpness = inverse_t * 1.4426950408889634
     by_first = tl.zeros((H, W), tl.float32)
     by_second = tl.zeros((H, W), tl.float32)
