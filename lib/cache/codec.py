@@ -72,8 +72,7 @@ def build_dictionary(
         numbered.append(numbers.astype(smallest_type(len(known)))[places].reshape(joined.shape))
     triples = np.fromiter(known, np.int64, len(known))
     order = np.argsort(triples)
-    rank: np.ndarray = np.empty(len(known), smallest_type(len(known)))
-    rank[order] = np.arange(len(known))
+    rank: np.ndarray = np.argsort(order).astype(smallest_type(len(known)))
     cells, done = np.empty((count, nodes), rank.dtype), 0
     for numbers in numbered:
         cells[done : done + len(numbers)] = rank[numbers]

@@ -135,9 +135,7 @@ def atomic_folder(
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     remove_leftovers(path)
-    token = uuid.uuid4().hex[:12]
-    temporary = path.parent / f"{TEMPORARY}{token}-{path.name}"
-    old = path.parent / f"{TEMPORARY}{token}-old-{path.name}"
+    temporary, old = (_unfinished(path.parent, path) for _ in range(2))
     try:
         with named_in_errors(path, temporary):
             temporary.mkdir()
@@ -180,12 +178,9 @@ def remove_leftovers(path: Path | str) -> None:
     names."""
     path = Path(path)
     token = "[0-9a-f]" * 12
-    for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
-        if leftover.name[len(TEMPORARY) + 12 :] not in (f"-{path.name}", f"-old-{path.name}"):
-            continue  # of a neighbour whose name ends like ours
-        if is_in_use(leftover):
-            continue
-        _remove(leftover)
+    for leftover in path.parent.glob(f"{TEMPORARY}{token}-{glob.escape(path.name)}"):
+        if not is_in_use(leftover):
+            _remove(leftover)
 
 
 def _remove(path: Path) -> None:

@@ -21,11 +21,6 @@ def choose_folds(validation: Mapping[int, float], count: int, higher_is_better: 
     return sorted(validation, key=lambda fold: (sign * validation[fold], fold))[:count]
 
 
-def plain(scores: np.ndarray) -> np.ndarray:
-    """Return the scores: the hinge loss gives all networks one scale, a margin of 1."""
-    return scores
-
-
 def standardized(scores: np.ndarray) -> np.ndarray:
     """Return scores of zero mean and unit standard deviation; zeros if all scores are equal."""
     centred = scores - scores.mean()
@@ -36,7 +31,7 @@ def standardized(scores: np.ndarray) -> np.ndarray:
 # Methods by their names in the setting `blending`. Each maps one network's scores of one graph's
 # configurations, (c,) float64, to as many scores.
 METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "mean": plain,
+    "mean": lambda scores: scores,  # the hinge loss gives all networks one scale, a margin of 1
     "standardized": standardized,
 }
 
@@ -63,9 +58,7 @@ def places_of(scores: np.ndarray, layouts_set: np.ndarray) -> np.ndarray:
     """
     equal = np.rint((scores - scores.min()) / (np.ptp(scores) or 1.0) / ROUNDING)
     order = np.lexsort((np.arange(len(scores)), layouts_set, equal))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return places
+    return np.argsort(order)
 
 
 def blend_frames(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:

@@ -25,7 +25,6 @@ from lib.runs.make import all_flags, run_of
 
 SHOWN = 3  # files or settings that are named, before it is "and n more"
 NO_DIFFERENCE = ("collection", "model", "experiment", "threads", "device")
-OF_ONE_RUN = re.compile("--(fold|jobs)(=|$)")
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
     model, _, name = rest.partition("+") if "@" in folder.name else ("", "", rest)
     words = ["--collection", collection, *(["--model", model] if model else [])]
     words += [*(["--experiment", name] if name else []), *recorded, *also]
-    args = all_flags("").parse_args([*_of_all_folds(words), "--outputs", str(outputs)])
+    args, _ = all_flags("").parse_known_args([*words, "--outputs", str(outputs)])  # not --fold
     run = run_of(args)
     if args.folds is None and experiment.blended:
         run = replace(run, folds=len(experiment.measured))
@@ -181,16 +180,6 @@ def _block(collection: str, rows: Sequence[Row]) -> str:
         given = printable(f"{row.given}; " if row.given else "")
         lines[place] = f"{lines[place]:<{width}}   {given}{state}"
     return "\n".join([titles, *lines])
-
-
-def _of_all_folds(words: Sequence[str]) -> Iterator[str]:
-    """Yield a stage's flags without those of one of its runs."""
-    skip = False
-    for word in words:
-        own = OF_ONE_RUN.match(word)
-        if not skip and not own:
-            yield word
-        skip = bool(own) and "=" not in word
 
 
 def _value(value: Any) -> str:

@@ -15,6 +15,7 @@ Make asks before there is an environment. docs/explanation/rerun.md explains it.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -297,18 +298,7 @@ def constants(settings: Settings) -> dict[str, Any]:
     names = {name for note in notes for name, kind in note.items() if kind.startswith("ClassVar")}
     names -= {*NO_VALUES, *TRAINED_BY}
     values = {name: getattr(settings, name, None) for name in sorted(names)}
-    return {name: plain for name, value in values.items() if (plain := _plain(value)) is not None}
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; ``None`` for what is no value, such as a property."""
-    if isinstance(value, str | int | float):
-        return value
-    if isinstance(value, tuple | list):
-        return [_plain(element) for element in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(element) for key, element in value.items()}
-    return None
+    return json.loads(json.dumps(values))  # tuples as lists, as a record has them
 
 
 def read_by(settings: Settings, *stages: int) -> dict[str, Any]:
@@ -332,12 +322,8 @@ def state_of(files: list[Path], stage: str) -> dict[str, list[int]]:
     Stage 4's are read by people, who edit them, and made anew in seconds. The times of others do
     not count: a ``touch`` must not cost a training.
     """
-    states = {file.name: file.stat() for file in files}
-    timed = stage == "ensemble"
-    return {
-        name: [state.st_size, *([state.st_mtime_ns] if timed else [])]
-        for name, state in states.items()
-    }
+    known = ("st_size", "st_mtime_ns") if stage == "ensemble" else ("st_size",)
+    return {file.name: [getattr(file.stat(), name) for name in known] for file in files}
 
 
 def outputs_of(cache: Path, settings: Settings) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from lib.files.errors import UserError
+from lib.files.terminal import readable
 
 OVERHEAD = 1 << 28  # of the process besides tensors, which may be allocated on top of the limit
 CACHED = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
@@ -43,19 +44,15 @@ def memory_errors(what: str, takes_less: str, device: torch.device) -> Iterator[
         if not isinstance(error, MemoryError) and not any(r in str(error) for r in REFUSALS):
             raise
         raise UserError(
-            f"out of memory: {what}, {gigabytes(free)} were free; {takes_less}"
+            f"out of memory: {what}, {readable(free)} were free; {takes_less}"
         ) from None
-
-
-def gigabytes(count: float) -> str:
-    """Return bytes in GB, or in MB if there are few."""
-    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 @contextmanager
 def _limited(allowed: int) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    if allowed and (held := _private()):
+    held = _kilobytes(Path("/proc/self/status"), "VmData:")  # what RLIMIT_DATA counts
+    if allowed and held:
         most = held + allowed + OVERHEAD
         hard = before[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -96,11 +93,6 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def _private() -> int:
-    """Bytes of this process that RLIMIT_DATA counts."""
-    return _kilobytes(Path("/proc/self/status"), "VmData:")
 
 
 def _kilobytes(path: Path, name: str) -> int:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from lib import settings
@@ -84,24 +84,14 @@ def stage_script(stage: str) -> ModuleType:
 def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
     """Return the command line of a stage: all settings of its model, and its own flags."""
     parser = settings.parser(description)
-    match stage:
-        case "preprocess":
-            cores = len(os.sched_getaffinity(0))
-            help = "worker processes (one a core)"
-            parser.add_argument("--jobs", type=int, default=cores, help=help)
-            help = "name bad files, skip them"
-            parser.add_argument("--keep-going", action="store_true", help=help)
-        case "train":
-            help = "which fold to leave out, from 0"
-            parser.add_argument("--fold", type=int, required=True, help=help)
-            help = "how many are trained in all, one after another"
-            parser.add_argument("--folds", type=int, help=help)
-        case "infer":
-            help = "which fold's network to use"
-            parser.add_argument("--fold", type=int, required=True, help=help)
-        case "ensemble":
-            help = "use folds 0 to this minus 1 (default: all)"
-            parser.add_argument("--folds", type=int, help=help)
+    if stage == "preprocess":
+        cores = len(os.sched_getaffinity(0))
+        parser.add_argument("--jobs", type=int, default=cores, help="worker processes (one a core)")
+        parser.add_argument("--keep-going", action="store_true", help="name bad files, skip them")
+    if stage in ("train", "infer"):
+        parser.add_argument("--fold", type=int, required=True, help="which fold, from 0")
+    if stage in ("train", "ensemble"):
+        parser.add_argument("--folds", type=int, help="folds 0 to this minus 1 (default: all)")
     return parser
 
 
@@ -212,9 +202,9 @@ class Stage:
             job_type=self.name,
             group=f"{settings.results.partition('+')[0]}-{self.metadata['experiment']}",
             name=f"{self.name} {settings.results}{of_fold}",
-            identity=self.metadata["run"],
+            id=self.metadata["run"],
             config={**values, **shown},
-            folder=Path(self.run.outputs),
+            dir=str(self.run.outputs),
             tags=_tags(settings, self.metadata["data"], self.fold),
             bests=_bests(settings) if self.name == "train" else {},
             announces=self.name == "train" and self.fold == 0,
@@ -243,13 +233,9 @@ class Stage:
         """
         with atomic_files(*self.files) as temporary:
             yield temporary
-            written = dict(zip(temporary, self.files, strict=True))
-            states = {
-                written[path].name: state
-                for path in temporary
-                for state in state_of([path], self.name).values()
-            }
-            self._write_record(files=states)
+            names = [file.name for file in self.files]
+            states = state_of(temporary, self.name).values()
+            self._write_record(files=dict(zip(names, states, strict=True)))
 
     def note(self, **values: Any) -> None:
         """Add to the record."""
@@ -258,12 +244,7 @@ class Stage:
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self.locks:
             if self.metadata and kind is None and not self.recorded:
                 self._write_record()

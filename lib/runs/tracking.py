@@ -32,43 +32,19 @@ class Tracker:
     """A W&B run.
 
     Args:
-        job_type: the stage: ``train`` or ``ensemble``.
-        group: runs that belong together, ``<collection>-<experiment>``.
-        name: the run's name within its group.
-        identity: the run's id. Equal identities are one run, so that a resumed stage goes on with
-            its own: letters, digits, dots and dashes.
-        config: settings, fingerprints and versions.
-        folder: where runs are kept on disk.
-        tags: words that runs of several groups may share.
         bests: of curves by ``epoch``, whether their highest (``max``) or lowest (``min``) value is
             what the run is compared by.
         announces: whether it says so if runs are kept offline.
+        arguments: of ``wandb.init``. Equal values of ``id`` are one run, so that a resumed stage
+            goes on with its own; ``dir`` is where runs are kept on disk.
     """
 
     def __init__(
-        self,
-        job_type: str,
-        group: str,
-        name: str,
-        identity: str,
-        config: Mapping[str, Any],
-        folder: Path,
-        tags: Sequence[str] = (),
-        bests: Mapping[str, str] | None = None,
-        announces: bool = False,
+        self, bests: Mapping[str, str] | None = None, announces: bool = False, **arguments: Any
     ):
         self.bests, self.announces = dict(bests or {}), announces
-        self.arguments: dict[str, Any] = {
-            "project": os.environ.get("WANDB_PROJECT") or PROJECT,
-            "job_type": job_type,
-            "group": group,
-            "name": name,
-            "id": identity,
-            "config": dict(config),
-            "tags": list(tags),
-            "dir": str(folder),
-            "resume": "allow",
-        }
+        project = os.environ.get("WANDB_PROJECT") or PROJECT
+        self.arguments = {"project": project, "resume": "allow", "tags": [], **arguments}
         self.run: Any = None  # a wandb.Run, which is imported late
 
     def start(self) -> Tracker:
@@ -81,14 +57,14 @@ class Tracker:
             self._attempt(self._start, begins=True)
         return self
 
-    def log(self, values: Mapping[str, Any], axis: str = "epoch") -> None:
-        """Log one point; ``values[axis]`` is its place on the axis, which grows by whole numbers
-        (but for a last part).
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Log one point; its ``epoch`` is its place on the axis, which grows by whole numbers (but
+        for a last part).
 
         The place is W&B's step too: what a killed run had logged and its successor computes
         again has a step that is taken, and is dropped.
         """
-        step = math.ceil(values[axis])
+        step = math.ceil(values["epoch"])
         self._attempt(lambda: self.run.log(dict(values), step=step))
 
     def page(self, name: str, path: Path) -> None:

@@ -29,14 +29,10 @@ class _StageFlags(Parser):
         if named.collection in COLLECTIONS:
             dataset = dataset_for(named.collection, named.data)
             dataset = dataclasses.replace(dataset, hardware=named.hardware or dataset.hardware)
-            every = [settings_class(named.collection, named.model, dataset)]
-        elif named.help:
-            self.epilog, every = _models(), []
-        else:  # the error names the collection
-            every = [kind for models in MODELS.values() for kind in models.values()]
-        names: set[str] = set()
-        for kind in every:
-            _add_settings(self, kind, names)
+            model = settings_class(named.collection, named.model, dataset)
+            _add_settings(self, model)
+        else:  # it is asked for, or refused
+            self.epilog = _models()
         if named.show:  # which needs no fold
             for action in self._actions:
                 action.required = action.dest == "collection"
@@ -45,7 +41,7 @@ class _StageFlags(Parser):
             if readers := [kind.model for kind in _readers(word, named.collection)]:
                 flag = word.partition("=")[0]
                 raise UserError(
-                    f"{flag}: {every[0].model} has no such setting; it is of {', '.join(readers)}"
+                    f"{flag}: {model.model} has no such setting; it is of {', '.join(readers)}"
                 )
         return found, unknown
 
@@ -89,13 +85,12 @@ def _models() -> str:
     return f"Every setting of a model is a flag; {shown}. Models of {'; of '.join(named)}"
 
 
-def _add_settings(flags: argparse.ArgumentParser, kind: type[Settings], names: set[str]) -> None:
-    """Add a group with the flags of a kind, without those in ``names``, which grows by them."""
-    title = f"settings of {kind.model} on {kind.kind} collections" + (" alone" if names else "")
+def _add_settings(flags: argparse.ArgumentParser, kind: type[Settings]) -> None:
+    """Add a group with the flags of a kind."""
+    title = f"settings of {kind.model} on {kind.kind} collections"
     group = flags.add_argument_group(title, "default: what fits the collection and the data")
     for setting in dataclasses.fields(kind):
-        if "help" in setting.metadata and setting.name not in names:
-            names.add(setting.name)
+        if "help" in setting.metadata:
             flag = "--" + setting.name.replace("_", "-")
             options = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
             if isinstance(setting.default, bool):

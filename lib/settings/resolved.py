@@ -83,7 +83,9 @@ class Resolved:
         settings, dataset = self.settings, self.dataset
         why = settings.evidence or f"the default for {settings.kind} collections"
         if "{programs}" in why:
-            why = why.format(programs=counted(self._programs(), "program"))
+            folder = folder_of(settings.collection)  # to learn from
+            programs = count_parts(self.root().path, folder, str, sys.maxsize)
+            why = why.format(programs=counted(programs, "program"))
         why = "as --model says" if "model" in self.flags else why
         where = self.root().path
         text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
@@ -94,11 +96,6 @@ class Resolved:
             what = "families" if settings.keep_together == "family" else "graphs"
             text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
         return printable(text)
-
-    def _programs(self) -> int:
-        """Return how many programs there are to learn from."""
-        folder = folder_of(self.settings.collection)
-        return count_parts(self.root().path, folder, str, sys.maxsize)
 
     def text(self) -> str:
         """Return every setting and its value as aligned text."""

@@ -134,7 +134,7 @@ def test_leftovers_of_others_stay(tmp_path):
     ours, others = "0123456789ab", "ba9876543210"
     names = ["file.txt", "other.txt", f".partial-{others}-other.txt", ".partial-file.txt.keep"]
     names += [f".partial-{others}-my-file.txt", ".partial-abc-file.txt"]
-    for name in (*names, f".partial-{ours}-file.txt", f".partial-{ours}-old-file.txt"):
+    for name in (*names, f".partial-{ours}-file.txt"):
         (tmp_path / name).write_text("")
     (tmp_path / f".partial-{others}-file.txt").mkdir()
     remove_leftovers(tmp_path / "file.txt")

@@ -17,8 +17,10 @@ from tests.stages import LONGEST, environment
 
 def tracker(folder, **options) -> Tracker:
     identity = "layout-xla-default-train-0-0123456789ab"
-    values = ("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
-    return Tracker(*values, tags=["data-012345"], **options)
+    names = {"job_type": "train", "group": "layout-xla-default-e1", "name": "fold 0"}
+    config = {"epochs": 3}
+    given = {"id": identity, "config": config, "dir": str(folder), "tags": ["data-012345"]}
+    return Tracker(**names, **given, **options)
 
 
 class FakeRun:
@@ -162,7 +164,8 @@ def run_program(folder, program: str, *words: str, **variables: str) -> subproce
         "import sys\nfrom pathlib import Path\n"
         "from lib.runs.tracking import Tracker\n"
         f"folder = Path({str(folder)!r})\n"
-        "given = ('train', 'c-e1', 'fold 0', 'c-train-0-abc', {'epochs': 3}, folder / 'outputs')\n"
+        "given = {'job_type': 'train', 'group': 'c-e1', 'name': 'fold 0', 'id': 'c-train-0-abc'}\n"
+        "given |= {'config': {'epochs': 3}, 'dir': str(folder / 'outputs')}\n"
     )
     return subprocess.run(
         [sys.executable, "-c", head + program, *words],
@@ -176,7 +179,7 @@ def run_program(folder, program: str, *words: str, **variables: str) -> subproce
 
 def test_disabled_imports_no_wandb(tmp_path):
     program = (
-        "t = Tracker(*given).start()\n"
+        "t = Tracker(**given).start()\n"
         "t.log({'epoch': 1}); t.summarize({'a': 1})\n"
         "t.page('r', folder); t.artifact('a', 'b', folder); t.finish()\n"
         "sys.exit('wandb' in sys.modules)\n"
@@ -218,7 +221,7 @@ def test_online_only_with_a_key_and_as_the_settings_of_wandb_say(tmp_path):
 
 WHOLE_RUN = (
     "page = folder / 'page.html'; page.write_text('<p>hi</p>')\n"
-    "t = Tracker(*given).start()\n"
+    "t = Tracker(**given).start()\n"
     "for epoch in (1, 2, 3):\n"
     "    t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
     "t.summarize({'best_tau': 0.3})\n"

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.files.terminal import readable
 from lib.models.common.rows import NUMERIC
 from lib.models.segments.batch import Segment, SegmentsBatch
 from lib.models.segments.inputs import SegmentedGraph, boundaries, segmented, segments_batch
 from lib.models.segments.network import GraphSum
 from lib.models.segments.settings import LayoutPooling
-from lib.runs.memory import free_memory, gigabytes
+from lib.runs.memory import free_memory
 from lib.training.fold import Batch, Fold
 from lib.training.split import LabelledGraph, sides_of
 
@@ -56,7 +57,7 @@ class EmbeddingTable:
         self.count, self.step, needed = count, 0, count * (8 + 4 * width)
         if needed > FREE_SHARE * (free_memory() or 2 * needed):
             raise UserError(
-                f"historical embeddings of {count:,} segments take {gigabytes(needed)}, more than "
+                f"historical embeddings of {count:,} segments take {readable(needed)}, more than "
                 f"half of what is free; use --no-history, or lower --channels"
             )
         self.steps = np.zeros(count, np.int64)  # when each was written; 0 for never
