@@ -26,16 +26,6 @@ def listing(folder) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_appears_when_it_is_complete(tmp_path):
-    path = tmp_path / "new" / "file.txt"
-    with atomic_file(path) as temporary:
-        temporary.write_text("whole")
-        assert temporary.parent == path.parent
-        assert not path.exists()
-    assert path.read_text() == "whole"
-    assert listing(path.parent) == ["file.txt"]
-
-
 def test_an_exception_leaves_the_old_file(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")

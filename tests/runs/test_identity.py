@@ -158,17 +158,6 @@ def test_what_an_edit_of_settings_makes_again(made, name, old, new, expected):
     assert "".join(sorted(found)) == expected
 
 
-def test_raw_files_count_by_content(made, tmp_path):
-    folder = shutil.copytree(made, tmp_path / "own")
-    one = next((folder / "data").rglob("train_0*.npz"))
-    one.touch()
-    assert due(run_in(folder)) == ""
-    assert not run_in(folder).up_to_date("preprocess", reads=False), "stage 1 is to look"
-    one.write_bytes(one.read_bytes()[:-1] + b"x")
-    assert due(run_in(folder)) == "1"
-    assert run_in(folder).other_raw_files() == [f"train/{one.name}"]
-
-
 def exchange(one: Path, other: Path) -> None:
     content = one.read_bytes()
     one.write_bytes(other.read_bytes())

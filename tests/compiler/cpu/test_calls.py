@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
 
 from lib.compiler.cpu.calls import LARGEST, LibraryCalls
 from lib.compiler.cpu.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import INPUT, KERNEL, OUTPUT
 from lib.tpugraphs.encoding import FEATURE_NAMES
-from tests.compiler.builders import Builder, random_programs
+from tests.compiler.builders import Builder
 
 WIDE = (1, 4, 4, 384)
 
@@ -118,20 +117,3 @@ def test_what_a_call_repeats_goes_when_it_is_cut():
     ((configurations, (operation,)),) = calls.repeated(np.array([layouts(), layouts((0, OUTPUT))]))
     assert configurations.tolist() == [0]
     assert operation.node == nodes["first"] and operation.times == 384 / 64
-
-
-@given(program=random_programs())
-@settings(deadline=None, max_examples=30)
-def test_a_configuration_alone_repeats_what_it_does_among_others(program):
-    made, configurable, configured = program
-    graph = TensorGraph.of(made.graph(configurable, configured))
-    facts = ProgramFacts.of(graph)
-    wanted = np.array([[[len(one) - 1 for one in three] for three in own] for own in configured])
-    wanted = np.where(wanted >= 0, 0, -1)
-    among: dict[int, list] = {}
-    for positions, operations in LibraryCalls(facts).repeated(wanted):
-        for position in positions.tolist():
-            among.setdefault(position, []).extend(operations)
-    for position in range(len(wanted)):
-        alone = [one for _, own in LibraryCalls(facts).repeated(wanted[[position]]) for one in own]
-        assert alone == among.get(position, [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from lib.compiler.cpu.effects import Reason
 from tests.compiler.builders import (
@@ -14,7 +13,6 @@ from tests.compiler.builders import (
     THIRD,
     Builder,
     network,
-    random_programs,
     resolved,
     told_effects,
 )
@@ -47,17 +45,6 @@ def test_a_layout_that_is_no_permutation_is_ignored():
     configured = [[((), (), ())], [((), (3, 3, 1, 0), ())]]
     none, odd = told_effects(made, [nodes["first"]], configured)
     assert odd == none
-
-
-@given(program=random_programs())
-@settings(deadline=None, max_examples=40)
-def test_a_configuration_does_not_depend_on_its_company(program):
-    made, configurable, configured = program
-    nothing = [((), (), ())] * len(configurable)
-    together = told_effects(made, configurable, [nothing, *configured])
-    assert together[0] == {"copies": set(), "off_layout": set()}
-    for own, configuration in zip(together[1:], configured, strict=True):
-        assert told_effects(made, configurable, [configuration]) == [own]
 
 
 @pytest.mark.parametrize("edges", [[(2, 3), (3, 2)], [(2, 2)]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -12,15 +10,12 @@ from hypothesis import strategies as st
 
 from lib.programs.models.cdmpp import (
     BEYOND,
-    DEVICE_FEATURES,
     LEAF_FEATURES,
-    LOOP_FEATURES,
     MILLISECONDS,
     Cdmpp,
     LabelTransform,
     LeafCountLayers,
     LeafEncoder,
-    ProgramBatch,
 )
 from lib.programs.settings import TRANSFORMS, ProgramSettings
 
@@ -65,43 +60,12 @@ def test_any_label_means_some_time(name):
     assert low * 0.999 <= seconds[0] and seconds[-1] <= high * 1.001
 
 
-TINY = ProgramSettings("programs-cpu", channels=16, layers=1, heads=2, most_leaves=4)
-
-
-def batch(seed: int, programs: int = 5, leaves: int = 3) -> ProgramBatch:
-    random = torch.Generator().manual_seed(seed)
-    return ProgramBatch(
-        features=torch.rand(programs, leaves, LEAF_FEATURES, generator=random) * 20,
-        position=torch.randint(0, 60, (programs, leaves), generator=random).sort(1).values,
-        loops=torch.rand(programs, leaves, LOOP_FEATURES, generator=random) * 5,
-        devices=torch.rand(2, DEVICE_FEATURES, generator=random),
-    )
-
-
-def rows_of(one: ProgramBatch, rows: torch.Tensor) -> ProgramBatch:
-    """Some programs of a batch."""
-    parts = {name: getattr(one, name)[rows] for name in ("features", "position", "loops")}
-    return dataclasses.replace(one, **parts)
-
-
-@pytest.fixture(scope="module")
-def network() -> Cdmpp:
-    return build(TINY)
-
-
 def build(settings: ProgramSettings) -> Cdmpp:
     torch.manual_seed(0)
     made = Cdmpp(settings).eval()
     made.labels.fit(np.geomspace(1e-5, 1e-2, 50))
     made.encoder.standardize.fit(torch.rand(99, LEAF_FEATURES) * 20)
     return made
-
-
-def test_a_prediction_does_not_depend_on_its_batch(network):
-    one = batch(2)
-    alone = rows_of(one, torch.tensor([0]))
-    with torch.inference_mode():
-        torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
 
 
 @settings(max_examples=15)
