@@ -106,8 +106,8 @@ def train(
         first = epoch * steps_per_epoch
         for step, group in zip(range(first, steps), data.groups(generator), strict=False):
             batch = data.draw(group, generator, first / steps).to(device)
-            scores = data.forward(network, batch)  # (b,) or (members, b): lower is faster
-            loss = data.loss(scores, batch)  # of a model's members, the sum of theirs
+            scores = network(batch.inputs)  # (b,) or (members, b): lower is faster
+            loss = batch.loss(scores)  # of a model's members, the sum of theirs
 
             rate = learning_rate(
                 step, steps, settings.learning_rate, settings.warmup, settings.schedule
@@ -159,7 +159,7 @@ def write_results(
     metadata = stage.result_metadata(cache.fingerprint)
     metadata |= {"fold": fold, **stage.run.data_of_training}
     history = checkpoint.history_frame()
-    stage.note(earlier_seconds=history["seconds"][: checkpoint.resumed_at].sum(), **data.record())
+    stage.note(earlier_seconds=history["seconds"][: checkpoint.resumed_at].sum())
     with stage.results() as (best, last, metrics, epochs):
         weights = {"best": checkpoint.best_weights, "last": network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):

@@ -87,9 +87,9 @@ def permuted_scores(
     """
     seen, size = input_of(settings), settings.inference_configurations
     ready = seen.prepare(graph, settings)
-    if is_independent(network, settings):
-        return seen.scores(network, ready, size, None)[None]
     count = len(graph.runtime)
+    if is_independent(network, settings):
+        return seen.scores(network, ready, size, np.arange(count))[None]
     permutations = getattr(settings, "permutations", 1) if count > size else 1
     seed = [settings.seed, zlib.crc32(graph.name.encode())]
     orders = [np.random.default_rng([*seed, k]).permutation(count) for k in range(permutations)]

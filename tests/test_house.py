@@ -202,11 +202,13 @@ def unread(kind: type[Settings]) -> set[str]:
 
 @cache
 def names_in(path: str) -> set[str]:
-    """Return the attributes that a file reads, by dots or getattr."""
+    """Return the attributes that a file reads, by dots or getattr, and what its networks take."""
     nodes = list(ast.walk(ast.parse((ROOT / path).read_text())))
     calls = [one for one in nodes if isinstance(one, ast.Call)]
     asked = [one.args[1] for one in calls if getattr(one.func, "id", "") == "getattr"]
     names = {one.attr for one in nodes if isinstance(one, ast.Attribute)}
+    made = [one for one in nodes if getattr(one, "name", "") == "__init__"]  # by build_network
+    names |= {argument.arg for one in made for argument in one.args.args}
     return names | {getattr(one, "value", "") for one in asked}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +20,6 @@ TYPE_BYTES = {  # element type: bytes; types without a size (tuple, token ...) h
 }  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
 class TensorGraph:
     """A graph of n nodes, each an operation and the tensor that it outputs; k are configurable.
 
@@ -33,39 +31,23 @@ class TensorGraph:
         configurable: (k,) the configurable nodes.
     """
 
-    features: np.ndarray
-    opcode: np.ndarray
-    shapes: list[tuple[int, ...]]
-    operands: list[list[int]]
-    users: list[list[int]]
-    configurable: np.ndarray
+    def __init__(
+        self, features: np.ndarray, opcode: np.ndarray, edges: np.ndarray, configurable: np.ndarray
+    ):
+        self.features, self.opcode = np.asarray(features), np.asarray(opcode)
+        self.configurable = np.asarray(configurable)
+        self.operands: list[list[int]] = [[] for _ in range(len(opcode))]
+        self.users: list[list[int]] = [[] for _ in range(len(opcode))]
+        for user, operand in np.asarray(edges).tolist():
+            self.operands[user].append(operand)
+            self.users[operand].append(user)
+        shown = self.features[:, SHAPE : SHAPE + LARGEST_RANK].astype(np.int64)
+        self.shapes = [tuple(size for size in sizes if size > 0) for sizes in shown.tolist()]
 
     @classmethod
     def of(cls, graph: CachedGraph) -> TensorGraph:
         """Return the tensors of a cached graph: of all nodes, or of those that pruning kept."""
-        return cls.made_of(graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes)
-
-    @classmethod
-    def made_of(
-        cls, features: np.ndarray, opcode: np.ndarray, edges: np.ndarray, configurable: np.ndarray
-    ) -> TensorGraph:
-        """Return the tensors of (n, 140) features, (n,) opcodes, (m, 2) edges [user, operand] and
-        (k,) configurable nodes."""
-        count = len(opcode)
-        operands: list[list[int]] = [[] for _ in range(count)]
-        users: list[list[int]] = [[] for _ in range(count)]
-        for user, operand in np.asarray(edges).tolist():
-            operands[user].append(operand)
-            users[operand].append(user)
-        shown = np.asarray(features[:, SHAPE : SHAPE + LARGEST_RANK]).astype(np.int64)
-        return cls(
-            features=np.asarray(features),
-            opcode=np.asarray(opcode),
-            shapes=[tuple(size for size in sizes if size > 0) for sizes in shown.tolist()],
-            operands=operands,
-            users=users,
-            configurable=np.asarray(configurable),
-        )
+        return cls(graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes)
 
     @cached_property
     def bytes(self) -> np.ndarray:

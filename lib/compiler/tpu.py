@@ -14,7 +14,6 @@ minor-most dimensions follow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -39,18 +38,6 @@ ROLE_OF_FEATURE = (  # role of the tensor that a feature describes; -1 for the n
 SIZE_SCALE, LARGE_SCALE, RANK_SCALE = 8.0, 20.0, 4.0
 
 
-def padded_lanes(size: np.ndarray) -> np.ndarray:
-    """Return the lanes that minor-most dimensions of these sizes fill up to."""
-    return -(-size // LANES) * LANES
-
-
-def padded_sublanes(size: np.ndarray) -> np.ndarray:
-    """Return the rows that second dimensions of these sizes fill up to, in compact tiles."""
-    tile = np.select([size <= most for most in SUBLANES], SUBLANES, SUBLANES[-1])
-    return -(-size // tile) * tile
-
-
-@dataclass(frozen=True, eq=False)
 class ConfiguredNodes:
     """The k configurable nodes of a program, and the tensors that their layouts constrain.
 
@@ -62,26 +49,17 @@ class ConfiguredNodes:
         plain: (k, 3, 6) their dimensions, minor to major, in the program; 0 beyond their rank.
     """
 
-    graph: TensorGraph
-    tensors: np.ndarray
-    sizes: np.ndarray
-    ranks: np.ndarray
-    plain: np.ndarray
-
-    @classmethod
-    def of(cls, graph: TensorGraph) -> ConfiguredNodes:
-        """Return the configurable nodes of a program."""
-        nodes = graph.configurable.tolist()
-        constrained = [constrained_tensors(graph, node).tensors for node in nodes]
-        tensors = np.array(constrained, np.int64).reshape(-1, len(ROLES))
-        ranks = np.zeros(tensors.shape, np.int64)
-        shape = (*tensors.shape, LARGEST_RANK)
-        sizes, plain = np.ones(shape, np.int64), np.zeros(shape, np.int64)
-        for place in zip(*np.nonzero(tensors >= 0), strict=True):
-            tensor = int(tensors[place])
-            rank = ranks[place] = graph.rank(tensor)
-            sizes[place][:rank], plain[place][:rank] = graph.shapes[tensor], graph.plain[tensor]
-        return cls(graph, tensors, sizes, ranks, plain)
+    def __init__(self, graph: TensorGraph):
+        constrained = [constrained_tensors(graph, n).tensors for n in graph.configurable.tolist()]
+        self.graph, self.tensors = graph, np.array(constrained, np.int64).reshape(-1, len(ROLES))
+        self.ranks = np.zeros(self.tensors.shape, np.int64)
+        shape = (*self.tensors.shape, LARGEST_RANK)
+        self.sizes, self.plain = np.ones(shape, np.int64), np.zeros(shape, np.int64)
+        for place in zip(*np.nonzero(self.tensors >= 0), strict=True):
+            tensor = int(self.tensors[place])
+            rank = self.ranks[place] = graph.rank(tensor)
+            self.sizes[place][:rank] = graph.shapes[tensor]
+            self.plain[place][:rank] = graph.plain[tensor]
 
     @cached_property
     def work(self) -> np.ndarray:
@@ -116,13 +94,14 @@ class ConfiguredNodes:
 
 def lane_padding(sizes: np.ndarray) -> np.ndarray:
     """Return lanes occupied over lanes used, for minor-most dimensions of these sizes."""
-    return padded_lanes(sizes) / sizes
+    return -(-sizes // LANES) * LANES / sizes
 
 
 def tile_padding(sizes: np.ndarray) -> np.ndarray:
     """Return memory over elements, for (..., 2) sizes of the two minor-most dimensions."""
     rows = sizes[..., SECOND]
-    return lane_padding(sizes[..., MINOR]) * padded_sublanes(rows) / rows
+    tile = np.select([rows <= most for most in SUBLANES], SUBLANES, SUBLANES[-1])  # compact
+    return lane_padding(sizes[..., MINOR]) * (-(-rows // tile) * tile) / rows
 
 
 def output_padding(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:

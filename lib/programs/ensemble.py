@@ -14,10 +14,9 @@ from lib.files.artifacts import atomic_file
 from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
 from lib.programs.folds import Pairs, sides_of_fold
-from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
+from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups, measure_task
 from lib.programs.predictions import BLENDED, nearest, read_predictions
 from lib.programs.settings import ProgramCollection
-from lib.ranking.measures import measures_of
 from lib.ranking.metrics import mean_metrics
 from lib.scoring.ensemble import Blended, Ensemble, Write
 from lib.scoring.folds import Folds, folds_read_by
@@ -78,7 +77,7 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
 
 
 def evaluate_all(
-    blended: Mapping[str, pl.DataFrame], cache: Cache, collection: str
+    blended: Blended, cache: Cache, apart: pl.DataFrame | None, settings: Settings
 ) -> dict[str, dict[str, Any]]:
     """Return metrics of each task and their means, and of all pairs together, by section.
 
@@ -87,7 +86,7 @@ def evaluate_all(
         cache, collection: of the programs.
     """
     devices = [device["name"] for device in cache.manifest["devices"]]
-    kind, sections = measures_of(collection), {}
+    sections = {}
     for section, frame in blended.items():
         parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
         predictions = []
@@ -97,12 +96,7 @@ def evaluate_all(
             pairs[part["config"].to_numpy()] = True
             seconds = part.select(NEAREST).to_series().to_numpy()
             predictions.append(Predicted(task.restricted(pairs), seconds))
-        graphs = {
-            prediction.task.name: kind.measure(
-                np.log(prediction.seconds), prediction.task.seconds, prediction.task
-            )
-            for prediction in predictions
-        }
+        graphs = {p.task.name: measure_task(p.seconds, p.task.seconds, p.task) for p in predictions}
         sections[section] = {}
         if graphs:
             sections[section] = {
@@ -163,8 +157,6 @@ ENSEMBLE = Ensemble(
     read=read_folds,
     order=lambda blended, cache: blended,  # seconds say more
     table=predictions,
-    evaluate=lambda blended, cache, apart, settings: evaluate_all(
-        blended, cache, settings.collection
-    ),
+    evaluate=evaluate_all,
     summary=lambda sections, name: summary_table(sections),
 )

@@ -181,18 +181,7 @@ def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
     return numbers
 
 
-@dataclass(frozen=True)
-class LatencyMeasures(Measures):
-    """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
-
-    def measure(
-        self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
-    ) -> dict[str, float]:
-        """Return the numbers of (pairs,) predictions of a task."""
-        return measure_task(np.exp(scores), runtimes, graph)
-
-
-MEASURES = LatencyMeasures(
+MEASURES = Measures(
     name="programs",
     metrics=LATENCY_METRICS,
     baseline=TASK_MEAN,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -74,17 +74,16 @@ class ProgramsFold(Fold):
     held: Programs
     devices: Tensor
     labels: Tensor | None = None
-    train: list[str] = field(init=False)
-    valid: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
-        """Return the programs of a fold, in memory; raises as :func:`load_sides`."""
-        sides = load_sides(cache, fold, settings)
-        return cls(settings, *sides, device_features(devices_of(cache)))
+        """Return the programs of a fold, in memory; raises UserError if a side has none."""
+        sides = sides_of_fold(cache, fold, settings)
+        train, valid = sides["train"], sides["valid"]
+        if not train or not valid:
+            raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
+        loaded = (load_programs(cache, side) for side in (train, valid))
+        return cls([*train], [*valid], settings, *loaded, device_features(devices_of(cache)))
 
     def standardize(self, network: nn.Module) -> None:
         """Fit the transforms of features and of labels to the training programs."""
@@ -138,15 +137,3 @@ class ProgramsFold(Fold):
             pair = np.exp(predicted[rows][measured]), self.held.seconds[rows][measured]
             errors[name] = {metric.key: metric.compute(*pair) for metric in (MAPE, MEDIAN)}
         return errors
-
-
-def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Programs, Programs]:
-    """Return the programs that one fold learns from, and those that it is validated on.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
-    sides = sides_of_fold(cache, fold, settings)
-    if not sides["train"] or not sides["valid"]:
-        raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
-    return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])

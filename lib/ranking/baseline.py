@@ -50,7 +50,7 @@ def padded_work(graph: CachedGraph) -> np.ndarray:
     It is relative to the work of all configurable products: 0.1 means that a tenth of the work is
     e times as slow.
     """
-    nodes = ConfiguredNodes.of(TensorGraph.of(graph))
+    nodes = ConfiguredNodes(TensorGraph.of(graph))
     layouts = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
     share = nodes.work / max(1.0, nodes.work.sum())
     scores = np.zeros(len(graph.cells))

@@ -48,9 +48,10 @@ def evaluate_all(
     blended: Mapping[str, pl.DataFrame],
     cache: Cache,
     measurements: pl.DataFrame | None,
-    kind: Measures,
+    settings: Settings,
 ) -> dict[str, dict[str, Any]]:
     """:func:`evaluate` of each section's blended scores, by section."""
+    kind = measures_of(settings.collection, getattr(settings, "hardware", "cpu"))
     truth, ceiling = Truth(CachedLabels(cache), measurements), ceilings(measurements)
     return {name: evaluate(scores, cache, truth, ceiling, kind) for name, scores in blended.items()}
 
@@ -119,11 +120,6 @@ ENSEMBLE = Ensemble(
     read=read_folds,
     order=ordered,
     table=submission,
-    evaluate=lambda blended, cache, apart, settings: evaluate_all(
-        blended,
-        cache,
-        apart,
-        measures_of(settings.collection, getattr(settings, "hardware", "cpu")),
-    ),
+    evaluate=evaluate_all,
     summary=lambda sections, name: summary_table(sections, measures_of(name).columns),
 )

@@ -52,7 +52,7 @@ def tensors_of(program: Program) -> TensorGraph:
     """The tensors of a program of layouts."""
     graph = program.graph
     edges = graph.edge_index, graph.node_config_ids
-    return TensorGraph.made_of(graph.node_feat, graph.node_opcode, *edges)
+    return TensorGraph(graph.node_feat, graph.node_opcode, *edges)
 
 
 def _ranks(program: Program) -> list[list[list[int]]]:

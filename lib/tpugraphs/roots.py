@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,10 +66,12 @@ class DataRoot:
             DataError: if it is another table, or something in it is no measurement.
         """
         path = self.path / MEASUREMENTS
-        rows = _rows(path, MEASURED, collection)
-        if rows is None:
+        if not path.exists() and not path.is_symlink():
             return None
-        rows = rows.sort("graph", "config")
+        named = pl.col("collection") == collection
+        # Rows of no collection are read too, so that they are reported and not passed over.
+        rows = read_parquet(path, MEASURED, ADVICE, named | pl.col("collection").is_null())
+        rows = rows.drop("collection").sort("graph", "config")
         runtime, rounds = pl.col("runtime"), pl.col("rounds").list
         possible = runtime.is_finite() & runtime.is_between(0, LONGEST, closed="right")
         _check_none(path, rows, "runtime", ~possible, POSITIVE)
@@ -98,16 +99,6 @@ def unusable_in(name: str) -> str:
         if character in PUNCTUATION or unicodedata.category(character) in ("Cc", "Zl", "Zp"):
             return ascii(character)
     return ""
-
-
-def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFrame | None:
-    """Return a collection's rows of a table of the root; ``None`` if there is no such table."""
-    if not path.exists() and not path.is_symlink():
-        return None
-    named = pl.col("collection") == collection
-    # Rows of no collection are read too, so that they are reported and not passed over.
-    rows = read_parquet(path, columns, ADVICE, named | pl.col("collection").is_null())
-    return rows.drop("collection")
 
 
 def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, expected: str) -> None:

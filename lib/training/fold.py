@@ -129,14 +129,6 @@ class Fold:
         runtimes = [torch.from_numpy(graph.runtime[some])]
         return Batch(graph.prepared.batch(some), runtimes, LOSSES[self.settings.loss])
 
-    def forward(self, network: nn.Module, batch: Any) -> Any:
-        """Return the network's scores of a batch, lower meaning faster."""
-        return network(batch.inputs)
-
-    def loss(self, scores: Any, batch: Any) -> Tensor:
-        """Return the loss of a batch's scores."""
-        return batch.loss(scores)
-
     def after_step(self) -> None:
         """Note what a step has computed; most models have nothing to note."""
 
@@ -146,10 +138,6 @@ class Fold:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back a :meth:`state`."""
-
-    def record(self) -> dict[str, Any]:
-        """Return what was decided that no setting says, for the run's record."""
-        return {}
 
     def read(self, graph: Any) -> LabelledGraph:
         """Return a graph of ``train`` or ``valid``."""

@@ -110,7 +110,8 @@ def by_network(model: str, steps: int = 0, loss: str | None = None, **own: Any) 
                 pass
         network = training.network.eval()
         size, prepared = settings.inference_configurations, data.valid[0].prepared
-        return input_of(settings).scores(network, prepared, size, None)
+        rows = np.arange(len(held.runtime))
+        return input_of(settings).scores(network, prepared, size, rows)
 
     return scores
 

@@ -110,7 +110,8 @@ def rate(settings: LayoutCollection, graphs: list[CachedGraph]) -> float:
         if settings.model == FIRST:
             graph = pruned(replace(graph, **effects_of(graph)), 1)
         ready = seen.prepare(graph, settings)
-        seen.scores(network, ready, settings.inference_configurations, None)
+        rows = np.arange(len(graph.cells))
+        seen.scores(network, ready, settings.inference_configurations, rows)
     return sum(len(one.cells) for one in graphs) / (time.process_time() - started)
 
 

@@ -112,12 +112,12 @@ def told_effects(
     graph = made.graph(configurable, configurations)
     resolved = ResolvedProgram(TensorGraph.of(graph))
     tables, layouts = resolved.tables, resolved.layouts(graph)[graph.cells]
-    effects, orders = Returning(tables, layouts).effects(), tables.orders.items
+    (copies, _, off_layout), orders = Returning(tables, layouts).effects(), tables.orders.items
     result = [{"copies": set(), "off_layout": set()} for _ in configurations]
-    for configuration, number in effects.copies.tolist():
+    for configuration, number in copies.tolist():
         tensor, before, after, reason, *_ = tables.copies.items[number]
         result[configuration]["copies"].add((tensor, orders[before], orders[after], reason))
-    for configuration, number in effects.off_layout.tolist():
+    for configuration, number in off_layout.tolist():
         node, order = tables.off_layout.items[number]
         result[configuration]["off_layout"].add((node, orders[order]))
     return result

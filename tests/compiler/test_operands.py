@@ -82,7 +82,7 @@ def test_where_shapes_fit_both_ways_the_window_tells_the_kernel(swapped):
 def test_the_kernels_of_unet3d_have_the_sizes_of_its_windows():
     with np.load(UNET) as npz:
         parts = (npz[name] for name in ("node_feat", "node_opcode", "edge_index"))
-        tensors = TensorGraph.made_of(*parts, npz["node_config_ids"])
+        tensors = TensorGraph(*parts, npz["node_config_ids"])
     nodes = np.flatnonzero(tensors.opcode == CONVOLUTION).tolist()
     assert len(nodes) == 53
     kernels = {node: constrained_tensors(tensors, node).tensors[2] for node in nodes}

@@ -34,13 +34,13 @@ def products():
 
 def test_work_is_counted_in_multiply_adds():
     made, nodes = products()
-    own = ConfiguredNodes.of(TensorGraph.of(made.graph(nodes, [[[()] * 3] * 3])))
+    own = ConfiguredNodes(TensorGraph.of(made.graph(nodes, [[[()] * 3] * 3])))
     assert own.work.tolist() == [8 * 16 * 16 * 192 * 9 * 64, 32 * 5 * 48, 0]
 
 
 def test_what_a_layout_leaves_open_the_program_decides():
     made, nodes = products()
-    own = ConfiguredNodes.of(TensorGraph.of(made.graph(nodes, [[[()] * 3] * 3])))
+    own = ConfiguredNodes(TensorGraph.of(made.graph(nodes, [[[()] * 3] * 3])))
     digits = np.full((5, 3, 6), -1)
     for row, order in enumerate([(), (0,), (3,), (0, 3), (7, 0)]):  # the last one no tensor has
         digits[row, 0, : len(order)] = order

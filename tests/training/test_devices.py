@@ -30,8 +30,7 @@ from lib import native
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files import tensor_file
-from lib.models.common import build
-from lib.models.tgraph import inputs as tgraph_inputs
+from lib.models.common import build, chunks
 from lib.programs.calibrate import tuning
 from lib.programs.inputs import device_features
 from lib.runs.stage import stage_script
@@ -172,7 +171,7 @@ def left_where_they_are(optimizer: torch.optim.Optimizer, state: dict[str, Any])
 FAULTS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "runtimes stay": (Batch, "to", lambda self, to: replace(self, inputs=self.inputs.to(to))),
     "numpy of what is elsewhere": (
-        tgraph_inputs,
+        chunks,
         "scores_of",
         lambda score, rows, *_, **__: score(rows).detach().numpy(),
     ),

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.models.tgraph.inputs import score_in_order
+from lib.models.tgraph.inputs import INPUT
 from lib.ranking.metrics import kendall_tau
 from lib.training.fold import validation_rows
 from lib.training.split import LabelledGraph
@@ -36,7 +36,7 @@ def test_epochs_are_validated_on_some_and_the_weights_in_the_end_on_all(data, tm
         found = {}
         for one in data.valid:
             rows = validation_rows(one, most)
-            scores = score_in_order(network, one.prepared, size, rows)
+            scores = INPUT.scores(network, one.prepared, size, rows)
             found[one.name] = kendall_tau(scores, one.runtime[rows])
         return found
 

@@ -48,15 +48,7 @@ class Chains:
         self.around: dict[tuple[int, int, int], np.ndarray] = {}
         self._known: dict[tuple[int, bool], Counts] = {}
 
-    def above(self, node: int) -> Counts:
-        """Return the counts of the chain that a node ends; zeros if it is not elementwise."""
-        return self._counts(node, True)
-
-    def below(self, node: int) -> Counts:
-        """Return the counts of the chain that a node begins; zeros if it is not elementwise."""
-        return self._counts(node, False)
-
-    def _counts(self, node: int, up: bool) -> Counts:
+    def counts(self, node: int, up: bool) -> Counts:
         """Return the counts of the chain above or below a node, and remember them."""
         if (node, up) in self._known:
             return self._known[node, up]

@@ -5,11 +5,8 @@ They name orders by their numbers in the program's order table (:mod:`lib.compil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
-
-import numpy as np
 
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
 
@@ -73,18 +70,6 @@ class CopySite(NamedTuple):
     path: tuple[int, ...] = ()
 
 
-class OffLayoutOperation(NamedTuple):
-    """An operation that works in another order than the program's own.
-
-    Attributes:
-        node: the operation.
-        order: the number of the output's order.
-    """
-
-    node: int
-    order: int
-
-
 class RepeatedOperation(NamedTuple):
     """A product or reduction that a library call computes more than once.
 
@@ -95,18 +80,3 @@ class RepeatedOperation(NamedTuple):
 
     node: int
     times: float
-
-
-@dataclass(frozen=True, eq=False)
-class Effects:
-    """Effects of some configurations, by numbers.
-
-    Attributes:
-        copies: (m, 2) int64, pairs [configuration, number of a layout copy].
-        off_layout: (s, 2) int64, pairs [configuration, number of an off-layout operation].
-        repeated: (j, 2) int64, pairs [configuration, number of a repeated operation].
-    """
-
-    copies: np.ndarray
-    off_layout: np.ndarray
-    repeated: np.ndarray

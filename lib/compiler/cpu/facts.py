@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.operands import OPERAND_ROLES, ConstrainedTensors, constrained_tensors
+from lib.compiler.operands import OPERAND_ROLES, constrained_tensors
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
@@ -16,7 +14,6 @@ TRANSPOSE = ID_OF_NAME["transpose"]
 SMALLEST_RANK = 2  # a tensor of lower rank has one order only
 
 
-@dataclass(frozen=True, eq=False)
 class ProgramFacts:
     """Facts of a program of n nodes, k of them configurable.
 
@@ -29,27 +26,14 @@ class ProgramFacts:
         operands_first: the nodes, operands before their users; those on a cycle are left out.
     """
 
-    graph: TensorGraph
-    constrained: list[ConstrainedTensors]
-    place: dict[int, int]
-    has_order: list[bool]
-    transposes: dict[int, tuple[int, ...]]
-    operands_first: list[int]
-
-    @classmethod
-    def of(cls, graph: TensorGraph) -> ProgramFacts:
-        """Return the facts of a program."""
-        nodes = graph.configurable.tolist()
-        constrained = [constrained_tensors(graph, node) for node in nodes]
-        sized = (graph.bytes > 0).tolist()
-        return cls(
-            graph=graph,
-            constrained=constrained,
-            place={node: place for place, node in enumerate(nodes)},
-            has_order=[graph.rank(n) >= SMALLEST_RANK and sized[n] for n in range(len(sized))],
-            transposes=_transposes(graph),
-            operands_first=_operands_first(graph),
-        )
+    def __init__(self, graph: TensorGraph):
+        nodes, sized = graph.configurable.tolist(), (graph.bytes > 0).tolist()
+        self.graph = graph
+        self.constrained = [constrained_tensors(graph, node) for node in nodes]
+        self.place = {node: place for place, node in enumerate(nodes)}
+        self.has_order = [graph.rank(n) >= SMALLEST_RANK and sized[n] for n in range(len(sized))]
+        self.transposes = _transposes(graph)
+        self.operands_first = _operands_first(graph)
 
     def roles(self, user: int, node: int) -> list[int]:
         """Return the roles, input or kernel, of a node's output for a user; none if the user is not

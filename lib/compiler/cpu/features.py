@@ -176,8 +176,8 @@ def repeated_work(library: Library, operation: RepeatedOperation) -> float:
 def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
     """Return the work above the node that writes a tensor, and below the one that reads it."""
     graph = chains.graph
-    functions_before, operations_before = chains.above(writer)
-    functions_after, operations_after = chains.below(reader)
+    functions_before, operations_before = chains.counts(writer, up=True)
+    functions_after, operations_after = chains.counts(reader, up=False)
     return ChainWork(
         functions_before=min(MOST_COUNTED, functions_before) / FUNCTIONS_SCALE,
         operations_before=logarithm(1 + operations_before),

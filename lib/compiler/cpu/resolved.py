@@ -43,8 +43,7 @@ def effects_of(graph: CachedGraph) -> dict[str, np.ndarray]:
     happens: list[list[np.ndarray]] = [[], [], []]
     for start in range(0, len(graph.cells), TOGETHER):
         batch = layouts[graph.cells[start : start + TOGETHER]]
-        effects = Returning(resolved.tables, batch).effects()
-        kinds = effects.copies, effects.off_layout, effects.repeated
+        kinds = Returning(resolved.tables, batch).effects()
         for found, pairs in zip(happens, kinds, strict=True):
             found.append(pairs + np.array([start, 0]))
     tables = resolved.copies(), resolved.off_layout(), resolved.repeated()
@@ -75,7 +74,7 @@ class ResolvedProgram:
 
     def __init__(self, tensors: TensorGraph):
         self.tensors, self.chains = tensors, Chains(tensors)
-        self.tables = ProgramTables.of(tensors)
+        self.tables = ProgramTables(tensors)
         has_order = np.array(self.tables.facts.has_order, bool)
         self._total = max(1.0, float(tensors.bytes[has_order].sum()))
 

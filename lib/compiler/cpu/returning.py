@@ -18,7 +18,6 @@ from lib.compiler.cpu.effects import (
     OPERAND_REASONS,
     OUTPUT_REASONS,
     CopySite,
-    Effects,
     Reason,
 )
 from lib.compiler.cpu.loops import Source
@@ -57,8 +56,13 @@ class Returning:
         self._copies = Occurrences(tables.copies, self.count)
         self._off_layout = Occurrences(tables.off_layout, self.count)
 
-    def effects(self) -> Effects:
-        """Return the effects of the configurations: first orders of outputs, then their readers."""
+    def effects(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the effects of the configurations: first orders of outputs, then their readers.
+
+        Returns:
+            Pairs [configuration, number] of copies, of operations off their layout, and of repeated
+            operations, each (m, 2) int64.
+        """
         self._set_orders()
         for node in self.loops.affected:
             self._run_loop(node)
@@ -71,7 +75,7 @@ class Returning:
             for number in map(self.numbered.number, operations):
                 pairs = np.stack([configurations, np.full_like(configurations, number)], 1)
                 repeated.append(pairs)
-        return Effects(self._copies.all(), self._off_layout.all(), np.concatenate(repeated))
+        return self._copies.all(), self._off_layout.all(), np.concatenate(repeated)
 
     def _set_orders(self) -> None:
         """Set the order of each output, and note operations that work off the layout."""

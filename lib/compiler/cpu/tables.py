@@ -17,7 +17,6 @@ from lib.compiler.cpu.calls import LibraryCalls
 from lib.compiler.cpu.effects import (
     CopySite,
     LayoutCopy,
-    OffLayoutOperation,
     RepeatedOperation,
 )
 from lib.compiler.cpu.facts import ProgramFacts
@@ -172,29 +171,19 @@ class Completion:
         return np.array(numbers, np.int64)[places].reshape(keys.shape)
 
 
-@dataclass(frozen=True, eq=False)
 class ProgramTables:
     """A program's facts, and the things that are numbered as its configurations are resolved."""
 
-    facts: ProgramFacts
-    orders: OrderTable
-    loops: Loops
-    calls: LibraryCalls
-    completion: Completion
-    copies: NumberingAtSites[CopySite, LayoutCopy]
-    off_layout: NumberingAtSites[int, OffLayoutOperation]
-    repeated: Numbering[RepeatedOperation] = field(default_factory=Numbering)
-
-    @classmethod
-    def of(cls, graph: TensorGraph) -> ProgramTables:
-        """Return the facts of a program, and tables that hold its own orders."""
-        facts, orders = ProgramFacts.of(graph), OrderTable(graph)
-        tensors = np.array([node.tensors for node in facts.constrained], np.int64).reshape(-1, 3)
-        plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
-        completion, loops = Completion(orders, plain), Loops(facts)
-        copies = NumberingAtSites(partial(_copy, graph, loops, orders))
-        off_layout = NumberingAtSites(partial(_off_layout, graph, orders))
-        return cls(facts, orders, loops, LibraryCalls(facts), completion, copies, off_layout)
+    def __init__(self, graph: TensorGraph):
+        self.facts, self.orders = ProgramFacts(graph), OrderTable(graph)
+        tensors = [node.tensors for node in self.facts.constrained]
+        places = np.array(tensors, np.int64).reshape(-1, 3)
+        plain = np.where(places >= 0, np.array([*self.orders.plain, UNSET])[places], UNSET)
+        self.completion, self.loops = Completion(self.orders, plain), Loops(self.facts)
+        self.calls = LibraryCalls(self.facts)
+        self.copies = NumberingAtSites(partial(_copy, graph, self.loops, self.orders))
+        self.off_layout = NumberingAtSites(partial(_off_layout, graph, self.orders))
+        self.repeated: Numbering[RepeatedOperation] = Numbering()
 
 
 def _copy(
@@ -216,9 +205,9 @@ def _copy(
 
 def _off_layout(
     graph: TensorGraph, orders: OrderTable, node: int, old: int, new: int
-) -> OffLayoutOperation | None:
+) -> tuple[int, int] | None:
     """Return the operation that works in an order; ``None`` if it is the plain one in memory."""
     plain, shape = graph.plain[node], graph.shapes[node]
     if same_in_memory(orders.items[new], plain, shape):
         return None
-    return OffLayoutOperation(node, new)
+    return node, new

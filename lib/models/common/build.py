@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from torch import nn
@@ -28,7 +29,10 @@ def build_network(settings: Any, **widths: Any) -> nn.Module:
         UserError: for a device that is not there.
     """
     device = resolve_device(settings.device)
-    network = named(settings.network).from_settings(settings, **widths)
+    # Parameters of the network and of its bases are settings, or widths, of the same names.
+    made, offered = named(settings.network), {**vars(settings), **widths, "settings": settings}
+    taken = {name for base in made.__mro__ for name in signature(base.__init__).parameters}
+    network = made(**{name: offered[name] for name in taken & offered.keys()})
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)

@@ -28,26 +28,20 @@ def scores_of(
     return torch.cat(parts).cpu().numpy().astype(np.float64)
 
 
-def independent_scores(
-    network: nn.Module, graph: Any, size: int, rows: np.ndarray | None = None
+def batched_scores(
+    network: nn.Module, graph: Any, size: int, rows: np.ndarray, evenly: bool = False
 ) -> np.ndarray:
-    """Return scores of a network whose scores do not depend on which configurations share a batch.
+    """Return scores of a graph's configurations, (r,) float64; as :func:`scores_of`.
 
     Args:
         network: in evaluation mode.
-        graph: with a ``graph`` of the cache and a ``batch`` of some positions in its cells.
+        graph: with a ``batch`` of some positions in its cells.
         size: configurations at a time.
-        rows: (r,) positions of those that are wanted; ``None`` for all.
-
-    Returns:
-        (r,) float64.
+        rows: (r,) positions of those that are wanted.
+        evenly: for networks whose scores depend on which configurations share a batch.
     """
     device = device_of(network)
-    return scores_of(
-        lambda configurations: network(graph.batch(configurations).to(device)),
-        np.arange(len(graph.graph.cells)) if rows is None else rows,
-        size,
-    )
+    return scores_of(lambda some: network(graph.batch(some).to(device)), rows, size, evenly)
 
 
 def device_of(network: nn.Module) -> torch.device:

@@ -15,7 +15,7 @@ from lib.compiler.tpu import (
     output_padding,
     product_features,
 )
-from lib.models.common.chunks import independent_scores
+from lib.models.common.chunks import batched_scores
 from lib.models.common.input import Input
 from lib.models.prices.network import PricedBatch
 
@@ -28,7 +28,7 @@ class ProductsGraph:
     """
 
     def __init__(self, graph: CachedGraph):
-        self.graph, self.nodes = graph, ConfiguredNodes.of(TensorGraph.of(graph))
+        self.graph, self.nodes = graph, ConfiguredNodes(TensorGraph.of(graph))
         layouts = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         none = np.full((1, TENSORS, DIGITS), -1, layouts.dtype)
         self.layouts = np.concatenate([layouts, none])
@@ -66,6 +66,6 @@ class ProductsGraph:
 
 INPUT = Input(
     prepare=lambda graph, settings: ProductsGraph(graph),
-    scores=independent_scores,
+    scores=batched_scores,
     widths=lambda settings: {"width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE},
 )

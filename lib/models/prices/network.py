@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,11 +78,6 @@ class Prices(nn.Module):
         arithmetic[0] = PADDING
         self.weights = nn.Parameter(arithmetic)
         self.register_buffer("trust", torch.zeros((), dtype=torch.float64))
-
-    @classmethod
-    def from_settings(cls, settings: Any, **widths: Any) -> Prices:
-        """Return the network; no setting gives it a size."""
-        return cls(**widths)
 
     def likeness(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return whether features are alike, and whether they are of the same node.

@@ -119,7 +119,7 @@ def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> Segment
 
 
 def segments_scores(
-    network: nn.Module, graph: SegmentedGraph, size: int, rows: np.ndarray | None = None
+    network: nn.Module, graph: SegmentedGraph, size: int, rows: np.ndarray
 ) -> np.ndarray:
     """Scores of a graph's configurations, (r,) float64.
 
@@ -138,7 +138,6 @@ def segments_scores(
     if device.type == "cpu":
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // configuration_bytes))
-    rows = np.arange(len(graph.graph.runtime)) if rows is None else rows
     return scores_of(lambda some: network(segments_batch(graph, some)), rows, size)
 
 

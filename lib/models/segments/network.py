@@ -33,7 +33,6 @@ from lib.models.common.rows import (
 from lib.models.common.scatter import targets
 from lib.models.segments.batch import Segment, SegmentsBatch
 from lib.models.segments.gat import GraphAttention, forward_bytes, with_itself
-from lib.models.segments.settings import LayoutAttention, LayoutPooling
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 
@@ -91,11 +90,6 @@ class PoolingModel(GraphSum):
         self.inputs = WholeInputs()
         self.linear = nn.Linear(self.inputs.node_width + self.inputs.config_width, 1)
 
-    @classmethod
-    def from_settings(cls, settings: LayoutPooling) -> PoolingModel:
-        """The network; it has no widths to set."""
-        return cls()
-
     def embed(self, segment: Segment) -> Tensor:
         graph = segment.graph
         features = torch.cat([self.inputs.nodes(graph), self.inputs.configs(graph)], 1)
@@ -126,11 +120,6 @@ class AttentionModel(GraphSum):
         self.layers = nn.ModuleList(GraphAttention(channels, heads) for _ in range(layers))
         self.first = nn.Linear(channels, channels)
         self.out = nn.Linear(channels, 1)
-
-    @classmethod
-    def from_settings(cls, settings: LayoutAttention) -> AttentionModel:
-        """The network with the widths that the settings name."""
-        return cls(settings.channels, settings.layers, settings.heads)
 
     def embed(self, segment: Segment) -> Tensor:
         if segment.nodes is None or not torch.is_grad_enabled():

@@ -54,13 +54,13 @@ class EmbeddingTable:
         for name, (configurations, segments) in sizes.items():
             self.starts[name] = count
             count += configurations * segments
-        self.count, self.step, needed = count, 0, count * (8 + 4 * width)
+        needed = count * (1 + 4 * width)
         if needed > FREE_SHARE * (free_memory() or 2 * needed):
             raise UserError(
                 f"historical embeddings of {count:,} segments take {readable(needed)}, more than "
                 f"half of what is free; use --no-history, or lower --channels"
             )
-        self.steps = np.zeros(count, np.int64)  # when each was written; 0 for never
+        self.known = np.zeros(count, bool)  # which were written
         self.embeddings = np.zeros((count, width), np.float32)
 
     def read(self, name: str, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,28 +72,23 @@ class EmbeddingTable:
         """
         segments = np.arange(self.sizes[name][1])
         places = self._places(name, configurations[:, None], segments)
-        return self.steps[places], self.embeddings[places]
+        return self.known[places], self.embeddings[places]
 
     def write(
         self, name: str, configurations: np.ndarray, segment: int, embeddings: np.ndarray
     ) -> None:
         """Set the embeddings, (p, width), of one segment under some configurations."""
         places = self._places(name, configurations, segment)
-        self.steps[places], self.embeddings[places] = self.step, embeddings
+        self.known[places], self.embeddings[places] = True, embeddings
 
     def state(self) -> dict[str, Tensor]:
         """Return the table for a checkpoint."""
-        step = torch.tensor(self.step)
-        return {
-            "step": step,
-            "steps": torch.from_numpy(self.steps),
-            "embeddings": torch.from_numpy(self.embeddings),
-        }
+        arrays = {"known": self.known, "embeddings": self.embeddings}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Take back a :meth:`state` of this table."""
-        self.step = int(state["step"])
-        self.steps[:], self.embeddings[:] = state["steps"], state["embeddings"]
+        self.known[:], self.embeddings[:] = state["known"], state["embeddings"]
 
     def _places(self, name: str, configurations: np.ndarray, segment: np.ndarray | int):
         return self.starts[name] + configurations * self.sizes[name][1] + segment
@@ -223,7 +218,6 @@ class TableFold(SegmentsFold):
         if self.table is None:
             return
         name, configurations, batch = self.drawn
-        self.table.step += 1
         for embedded in batch.computed:
             where = configurations[embedded.places.numpy()]
             self.table.write(name, where, embedded.number, embedded.embeddings.numpy())
@@ -243,9 +237,8 @@ class TableFold(SegmentsFold):
         """The sum of the other segments' embeddings in the table; segments and places it lacks."""
         if self.table is None:
             return None, [(int(number), np.arange(len(configurations))) for number in others]
-        steps, embeddings = self.table.read(graph.graph.name, configurations)
-        steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
-        remembered = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
-        absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
+        known, embeddings = self.table.read(graph.graph.name, configurations)
+        remembered = torch.from_numpy(embeddings[:, others].sum(axis=1))  # (b, width)
+        absent = [np.flatnonzero(~known[:, number]) for number in others]
         pairs = zip(others, absent, strict=True)
         return remembered, [(int(number), places) for number, places in pairs if len(places)]

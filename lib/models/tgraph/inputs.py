@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from lib.cache.graph import CachedGraph, neighbours
 from lib.cache.prune import without_effects
 from lib.compiler.graph import TensorGraph
 from lib.compiler.tpu import PRODUCT_FEATURES, ConfiguredNodes, product_features
-from lib.models.common.chunks import device_of, scores_of
+from lib.models.common.chunks import batched_scores, device_of, scores_of
 from lib.models.common.input import Input
 from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch, Program
 
@@ -106,7 +107,7 @@ def graph_tensors(graph: CachedGraph, physics: bool = False) -> GraphTensors:
         sources=torch.from_numpy(sources),
         pointers=torch.from_numpy(pointers),
     )
-    placed = ConfiguredNodes.of(TensorGraph.of(graph)) if physics else None
+    placed = ConfiguredNodes(TensorGraph.of(graph)) if physics else None
     return GraphTensors(graph.cells, program, placed)
 
 
@@ -120,18 +121,8 @@ def score_in_batches(
     configurations and differ by one at most, so that none is scored among a few left-overs.
     """
     scores = np.empty(len(order), np.float64)
-    scores[order] = score_in_order(network, graph, size, order)
+    scores[order] = batched_scores(network, graph, size, order, evenly=True)
     return scores
-
-
-def score_in_order(
-    network: nn.Module, graph: GraphTensors, size: int, rows: np.ndarray | None = None
-) -> np.ndarray:
-    """Return scores, (r,) float64, of all configurations or of those at ``rows``, whose neighbours
-    share a batch."""
-    device = device_of(network)
-    rows = np.arange(len(graph.cells)) if rows is None else rows
-    return scores_of(lambda some: network(graph.batch(some).to(device)), rows, size, evenly=True)
 
 
 def score_groupings(
@@ -177,7 +168,7 @@ INPUT = Input(
     prepare=lambda graph, settings: graph_tensors(
         without_effects(graph, settings.hops), settings.physics
     ),
-    scores=score_in_order,
+    scores=partial(batched_scores, evenly=True),
     groupings=score_groupings,
     takes_less="lower --configurations, --inference-configurations or --channels",
     widths=lambda settings: {"physics": len(PRODUCT_FEATURES) * settings.physics},

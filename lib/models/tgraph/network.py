@@ -14,7 +14,6 @@ from lib.models.common.attention import ChannelSelfAttention, ConfigurationCross
 from lib.models.common.replay import Replays
 from lib.models.common.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.common.sage import SageConvolution
-from lib.models.tgraph.settings import TGraphSettings
 
 
 class GraphStates(nn.Module):
@@ -122,24 +121,6 @@ class TGraph(GraphStates):
         # first scores already differ by a noticeable part of the loss's margin.
         nn.init.uniform_(self.out.weight, *(g * score_gain / channels**0.5 for g in (-1, 1)))
         self.replays = Replays(self, self.scores)
-
-    @classmethod
-    def from_settings(cls, settings: TGraphSettings, **widths: Any) -> TGraph:
-        """The network with the widths that the settings name."""
-        return cls(
-            settings.channels,
-            settings.temperature,
-            settings.score_gain,
-            settings.cross_attention,
-            blocks=settings.blocks,
-            opcode_channels=settings.opcode_channels,
-            layout_channels=settings.layout_channels,
-            squeeze=settings.squeeze,
-            channel_attention=settings.channel_attention,
-            edges=settings.edges,
-            dropout=settings.dropout,
-            **widths,
-        )
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""

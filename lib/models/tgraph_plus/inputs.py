@@ -7,7 +7,7 @@ import torch
 
 from lib.cache.graph import CachedGraph
 from lib.compiler.cpu.resolved import WIDTHS
-from lib.models.common.chunks import independent_scores
+from lib.models.common.chunks import batched_scores
 from lib.models.common.input import Input
 from lib.models.tgraph.inputs import places_of, program_alone
 from lib.models.tgraph_plus.network import CostBatch
@@ -85,6 +85,6 @@ class CopiesGraph:
 
 INPUT = Input(
     prepare=lambda graph, settings: CopiesGraph(graph),
-    scores=independent_scores,
+    scores=batched_scores,
     widths=lambda settings: {"widths": WIDTHS},
 )

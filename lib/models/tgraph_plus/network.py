@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,6 @@ from lib.models.common.activation import gelu_dropout
 from lib.models.common.batch import OnDevice
 from lib.models.common.rows import GraphBatch, Standardize
 from lib.models.tgraph.network import GraphStates
-from lib.models.tgraph_plus.settings import TGraphPlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
 POSITIVE = True, False, True  # kinds whose costs' logarithms are learned
@@ -103,19 +101,6 @@ class TGraphPlus(nn.Module):
         self.perceptron = Perceptrons(members, channels, dropout)
         self.register_buffer("positive", torch.tensor(POSITIVE), persistent=False)
         self.dropout = context_dropout
-
-    @classmethod
-    def from_settings(cls, settings: TGraphPlusSettings, **widths: Any) -> TGraphPlus:
-        """Return the network with the sizes that the settings name."""
-        return cls(
-            **widths,
-            channels=settings.channels,
-            dropout=settings.dropout,
-            members=settings.members,
-            context_blocks=settings.context_blocks,
-            context_channels=settings.context_channels,
-            context_dropout=settings.context_dropout,
-        )
 
     def runs_native(self, like: Tensor) -> bool:
         """Return whether compiled loops compute a part, for this tensor's type and device."""

@@ -49,7 +49,7 @@ def tile_batch(kernels: Sequence[CachedKernel], rows: Sequence[np.ndarray]) -> T
 
 
 def kernel_scores(
-    network: TileNetwork, kernel: CachedKernel, size: int, rows: np.ndarray | None = None
+    network: TileNetwork, kernel: CachedKernel, size: int, rows: np.ndarray
 ) -> np.ndarray:
     """Scores of a kernel's configurations, or of those at ``rows``, (r,) float64; the graph is
     embedded once. How many are held at a time changes no score, but for rounding."""
@@ -62,7 +62,7 @@ def kernel_scores(
         first = torch.zeros(len(positions), dtype=torch.int64, device=device)
         return network.score(embedded, torch.from_numpy(features).to(device), first)
 
-    return scores_of(score, np.arange(len(kernel.config_feat)) if rows is None else rows, size)
+    return scores_of(score, rows, size)
 
 
 INPUT = Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores)

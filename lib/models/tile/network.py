@@ -24,7 +24,6 @@ from lib.models.common.batch import OnDevice
 from lib.models.common.rows import DIGIT_VALUES, LAYOUT_DIGITS, NUMERIC, OPCODES, Standardize
 from lib.models.common.sage import SageConvolution
 from lib.models.common.scatter import segment
-from lib.models.tile.settings import TileSettings
 
 TILE_FEATURES = 24  # kernel, output and input bounds: six, their sum and product each
 
@@ -102,17 +101,6 @@ class TileNetwork(nn.Module):
         self.join_kernel = nn.Linear(self.kernel.width, channels)
         self.join_configuration = nn.Linear(channels, channels, bias=False)
         self.out = nn.Linear(channels, 1)
-
-    @classmethod
-    def from_settings(cls, settings: TileSettings) -> TileNetwork:
-        """The network with the widths that the settings name."""
-        return cls(
-            settings.channels,
-            settings.blocks,
-            settings.opcode_channels,
-            settings.layout_channels,
-            settings.squeeze,
-        )
 
     def forward(self, batch: TileBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""

@@ -71,10 +71,9 @@ def estimate(
         warm: whether the programs of the device were measured with their weights in the caches,
             where a network has not left them; else, steps of recurrent networks find them there.
     """
-    order = np.lexsort((np.arange(len(predicted)), predicted, network.owner))
-    fastest = order[
-        np.unique(network.owner[order], return_index=True)[1]
-    ]  # the first of equal ones
+    task = network.programs.task
+    order = np.lexsort((np.arange(len(predicted)), predicted, task))
+    fastest = order[np.unique(task[order], return_index=True)[1]]  # the first of equal ones
     seconds = predicted[fastest]
     gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
     found = [saved * (not warm) for saved in found_seconds(network.traffic)]
@@ -93,7 +92,7 @@ def estimate(
         )
 
     latency = tuple(replayed(factor).seconds for factor in (error.low, error.middle, error.high))
-    known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
+    known = frozenset(k for k, name in enumerate(network.programs.tasks) if name in learned)
     return Estimate(network, device, fastest, seconds, replayed(1.0), error, latency, known)
 
 
@@ -105,7 +104,7 @@ def costs(estimated: Estimate) -> list[dict[str, Any]]:
     return [
         {
             "operators": network.operators[task],
-            "task": network.hashes[task],
+            "task": network.programs.tasks[task],
             "schedule": str(network.schedules[estimated.fastest[task]]),
             "calls": int(counts[task]),
             "seconds": _rounded(estimated.seconds[task]),
@@ -131,7 +130,7 @@ def as_json(estimated: Estimate) -> dict[str, Any]:
         "tasks": costs(estimated),
         "timeline": [
             {
-                "task": estimated.network.hashes[estimated.network.calls[run.node][0]],
+                "task": estimated.network.programs.tasks[estimated.network.calls[run.node][0]],
                 "engine": run.engine,
                 "start": _rounded(run.start),
                 "end": _rounded(run.end),
@@ -164,7 +163,7 @@ def as_text(estimated: Estimate) -> str:
     return (
         f"{table(rows[:SHOWN], head)}\n"
         f"latency: {network.name} on {estimated.device}: {_milliseconds(middle)} ms ({bar}); "
-        f"{len(network.calls)} calls of {len(network.hashes)} programs, "
+        f"{len(network.calls)} calls of {len(network.programs.tasks)} programs, "
         f"{len(estimated.known)} of them of tasks that the predictor has learned from"
     )
 

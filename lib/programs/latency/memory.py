@@ -19,39 +19,24 @@ class Traffic:
     writes: int = 0
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A level of caches.
-
-    Attributes:
-        size: bytes.
-        rate: bytes a second at which what it has lost is read from the next level.
-    """
-
-    size: int
-    rate: float
-
-
 # A core's own and the shared one, and how fast chains of layers read their weights from the next
 # level, one vector at a time, on an EPYC of Zen 5. There, a
 # batch of sixteen waited for its weights five times as long; whole networks did not show that.
-CACHES = (Cache(1 << 20, 240e9), Cache(32 << 20, 34e9))
+CACHES = ((1 << 20, 240e9), (32 << 20, 34e9))
 # How fast a core of an EPYC of Zen 4 reads weights from memory, and from the cache that is shared.
 FROM_MEMORY, FROM_SHARED = 32e9, 96e9
 
 
-def reading_seconds(
-    calls: Sequence[Traffic], caches: Sequence[Cache] = CACHES
-) -> tuple[float, ...]:
+def reading_seconds(calls: Sequence[Traffic]) -> tuple[float, ...]:
     """Return seconds that each call of a network waits for weights, if it runs again and again."""
     seconds = [0.0] * len(calls)
-    for cache in caches:
-        for number, lost in enumerate(lost_bytes(calls, cache.size)):
-            seconds[number] += lost / cache.rate
+    for size, rate in CACHES:
+        for number, lost in enumerate(lost_bytes(calls, size)):
+            seconds[number] += lost / rate
     return tuple(seconds)
 
 
-def found_seconds(calls: Sequence[Traffic], size: int = CACHES[-1].size) -> tuple[float, ...]:
+def found_seconds(calls: Sequence[Traffic], size: int = CACHES[-1][0]) -> tuple[float, ...]:
     """Return seconds that each call does not wait for weights, of a program that was timed with
     weights from memory: a call shortly before has read them, as steps of a recurrent network do.
 

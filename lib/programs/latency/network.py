@@ -34,16 +34,14 @@ class Network:
     name: str
     calls: tuple[tuple[int, tuple[int, ...]], ...]
     traffic: tuple[Traffic, ...]
-    hashes: tuple[str, ...]
     operators: tuple[str, ...]
     programs: Programs
-    owner: np.ndarray
     schedules: np.ndarray
 
     @property
     def counts(self) -> np.ndarray:
         """(tasks,) how often each is called."""
-        return np.bincount([task for task, _ in self.calls], minlength=len(self.hashes))
+        return np.bincount([task for task, _ in self.calls], minlength=len(self.operators))
 
 
 def read_network(path: Path) -> Network:
@@ -52,15 +50,13 @@ def read_network(path: Path) -> Network:
         arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}
     metadata = json.loads(arrays.pop("about").item())
     tasks, calls = metadata["tasks"], metadata["calls"]
-    owner, joined = arrays["owner"], arrays["joined"].astype(bool)
-    programs = described_programs(arrays, [task["task"] for task in tasks], owner)
+    names = [task["task"] for task in tasks]
+    programs = described_programs(arrays, names, arrays["owner"])
     return Network(
         name=metadata["network"],
         calls=tuple((call["task"], tuple(call["after"])) for call in calls),
         traffic=tuple(Traffic(dict(call["reads"]), call["writes"]) for call in calls),
-        hashes=programs.tasks,
         operators=tuple(task["operators"] for task in tasks),
         programs=programs,
-        owner=owner[joined],
-        schedules=arrays["hash"][joined],
+        schedules=arrays["hash"][arrays["joined"].astype(bool)],
     )

@@ -260,11 +260,6 @@ class Cdmpp(nn.Module):
         self.device = perceptron(DEVICE_FEATURES, (sizes.embedding,), sizes.embedding, 0.0)
         self.decoder = perceptron(sizes.embedding, sizes.decoder, 1, dropout)
 
-    @classmethod
-    def from_settings(cls, settings: ProgramSettings) -> Cdmpp:
-        """Return the network with the sizes that the settings name."""
-        return cls(settings)
-
     def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
         """Fit what is not learned, on the training programs.
 

@@ -9,6 +9,8 @@ nothing has to be fitted to it afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -28,18 +30,6 @@ THRESHOLDS = 1024  # in all; the bundled programs have 891 distinct ones
 FARTHEST = 5.0  # deviations from the mean, of a standardized number
 NEVER = 1e9  # an edge that no number is above
 SAMPLED = 100_000  # leaves that quantiles are taken of
-
-
-class LogLatency(nn.Module):
-    """Latencies as their logarithms; as :class:`lib.programs.models.cdmpp.LabelTransform`."""
-
-    def forward(self, seconds: Tensor) -> Tensor:
-        """Return logarithms, float64."""
-        return seconds.double().log()
-
-    def log_seconds(self, labels: Tensor) -> Tensor:
-        """Return the labels themselves, float64."""
-        return labels.double()
 
 
 class Thresholds(nn.Module):
@@ -130,12 +120,11 @@ class CdmppPlus(nn.Module):
 
     operations: Tensor
 
-    def __init__(self, settings: ProgramPlusSettings, operations: Tensor, loops: int):
+    def __init__(self, settings: ProgramPlusSettings, operations: Sequence[float], loops: int):
         super().__init__()
         c, dropout = settings.channels, settings.dropout
         self.loops = loops
-        self.register_buffer("operations", operations, persistent=False)
-        self.labels = LogLatency()
+        self.register_buffer("operations", torch.tensor(operations), persistent=False)
         self.standardize = Standardize(READ)
         self.thresholds = Thresholds()
         self.first = nn.Linear(READ + THRESHOLDS, c)
@@ -145,13 +134,6 @@ class CdmppPlus(nn.Module):
         self.norm = nn.LayerNorm(c)
         self.last = nn.Linear(c, 1)
         self.level = nn.Parameter(torch.zeros(()))
-
-    @classmethod
-    def from_settings(
-        cls, settings: ProgramPlusSettings, operations: tuple[float, ...], loops: int
-    ) -> CdmppPlus:
-        """Return the network of the sizes in the settings; of features, see :func:`log_work`."""
-        return cls(settings, torch.tensor(operations), loops)
 
     def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
         """Fit what is not learned, on the training programs.
@@ -176,6 +158,10 @@ class CdmppPlus(nn.Module):
         """The layers that read the devices, and all after them."""
         return nn.ModuleList([self.device, self.on_device, self.norm, self.last])
 
+    def labels(self, seconds: Tensor) -> Tensor:
+        """Return logarithms of latencies, float64."""
+        return seconds.double().log()
+
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Return logarithms of latencies, (b, d)."""
         return self.with_latents(batch)[0]
@@ -196,4 +182,4 @@ class CdmppPlus(nn.Module):
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
         """Return logarithms of the predicted latencies in seconds, (b, d) float64."""
-        return self.labels.log_seconds(self(batch))
+        return self(batch).double()

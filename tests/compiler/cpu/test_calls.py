@@ -40,7 +40,7 @@ def chain(first: str = "maximum", between: int = 1, shape=WIDE):
 
 def calls_of(made, configurable) -> LibraryCalls:
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    return LibraryCalls(ProgramFacts.of(TensorGraph.of(graph)))
+    return LibraryCalls(ProgramFacts(TensorGraph.of(graph)))
 
 
 def together(calls: LibraryCalls, layouts) -> list[set[int]]:

@@ -9,7 +9,7 @@ from tests.compiler.builders import Builder
 
 def loops_of(made, configurable):
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    return ProgramTables.of(TensorGraph.of(graph)).loops
+    return ProgramTables(TensorGraph.of(graph)).loops
 
 
 def test_a_long_chain_is_not_gone_down_at_once():

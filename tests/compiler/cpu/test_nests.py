@@ -17,7 +17,7 @@ from tests.compiler.cpu.test_calls import WIDE, chain
 
 def times_of(made: Builder, configurable, members) -> dict[int, float]:
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    facts = ProgramFacts.of(TensorGraph.of(graph))
+    facts = ProgramFacts(TensorGraph.of(graph))
     return LoopNests(Library(facts)).times(members)
 
 

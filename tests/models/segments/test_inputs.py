@@ -73,14 +73,14 @@ def test_segments_sum_to_the_segmented_graph(seed, size):
 
 def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
     segments = SegmentedGraph(cached_graph(1), 0)
-    made, sizes = _plain(monkeypatch), []
+    made, sizes, rows = _plain(monkeypatch), [], np.arange(len(segments.graph.runtime))
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
-    expected = segments_scores(made, segments, 100)
+    expected = segments_scores(made, segments, 100, rows)
     each = made.forward_bytes(*segments.largest())
     for free, most in ((2 * 3 * each, 3), (1, 1)):
         monkeypatch.setattr("lib.models.segments.inputs.free_memory", lambda free=free: free)
         sizes.clear()
-        found = segments_scores(made, segments, 100)
+        found = segments_scores(made, segments, 100, rows)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
         assert max(sizes) == most
 

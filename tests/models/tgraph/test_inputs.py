@@ -110,6 +110,7 @@ def test_physical_columns_of_a_dot():
 
 def test_physical_columns_of_no_weight_change_no_score():
     graph, chosen = cached_graph(), tiny_settings(precision="float32")
+    rows = np.arange(len(graph.runtime))
     read = tiny_settings(precision="float32", physics=True)
     torch.manual_seed(0)
     plain, wide = network_for(chosen).eval(), network_for(read).eval()
@@ -121,13 +122,13 @@ def test_physical_columns_of_no_weight_change_no_score():
     weights["first.weight"] = torch.cat([weights["first.weight"], columns], dim=1)
     wide.load_state_dict(weights)
     scores = [
-        INPUT.scores(network, INPUT.prepare(graph, one), 4, None)
+        INPUT.scores(network, INPUT.prepare(graph, one), 4, rows)
         for network, one in ((plain, chosen), (wide, read))
     ]
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-6)
     with torch.no_grad():
         wide.first.weight[:, -len(PRODUCT_FEATURES) :] = 1
-    assert not np.allclose(INPUT.scores(wide, INPUT.prepare(graph, read), 4, None), scores[0])
+    assert not np.allclose(INPUT.scores(wide, INPUT.prepare(graph, read), 4, rows), scores[0])
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])

@@ -37,7 +37,8 @@ def everything(kernels) -> list[np.ndarray]:
 def test_a_kernels_scores_do_not_depend_on_its_batch(kernels, network):
     with torch.inference_mode():
         together = network(tile_batch(kernels, everything(kernels))).numpy()
-    alone = np.concatenate([kernel_scores(network, kernel, 7) for kernel in kernels])
+    pairs = zip(kernels, everything(kernels), strict=True)
+    alone = np.concatenate([kernel_scores(network, kernel, 7, rows) for kernel, rows in pairs])
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
     assert len(np.unique(alone.round(4))) > 20  # and they are not all the same
 

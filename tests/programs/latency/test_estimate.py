@@ -39,7 +39,7 @@ def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
     calls = [{"task": k, "after": [], "reads": [[k, 1 << 19]], "writes": 0} for k in range(3)]
     network = read_network(write_network(path, about={"calls": calls}))
     took = estimate(network, "cpu", PREDICTED, ERROR, ()).timeline.seconds
-    assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0].rate)
+    assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0][1])
     cold = estimate(network, "cpu", PREDICTED, ERROR, (), warm=False).timeline.seconds
     assert cold == pytest.approx(10e-3)  # what is known of programs has the waiting in it
     calls = [{"task": 0, "after": [], "reads": [[0, size]], "writes": 0} for size in 2 * [1 << 20]]

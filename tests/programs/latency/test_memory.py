@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.programs.latency import memory
 from lib.programs.latency.memory import (
     FROM_MEMORY,
     FROM_SHARED,
-    Cache,
     Traffic,
     found_seconds,
     lost_bytes,
@@ -55,7 +55,7 @@ def test_weights_of_the_step_before_are_found_and_no_others():
     assert found_seconds(calls, 399) == (0, 0, 0, 0)
 
 
-def test_each_level_that_has_lost_something_takes_its_time():
+def test_each_level_that_has_lost_something_takes_its_time(monkeypatch):
     calls = [Traffic({k: 600}) for k in range(3)]
-    levels = (Cache(1000, 100.0), Cache(1500, 50.0), Cache(5000, 1.0))
-    assert reading_seconds(calls, levels) == pytest.approx([6 + 12] * 3)
+    monkeypatch.setattr(memory, "CACHES", ((1000, 100.0), (1500, 50.0), (5000, 1.0)))
+    assert reading_seconds(calls) == pytest.approx([6 + 12] * 3)

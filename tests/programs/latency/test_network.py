@@ -15,7 +15,7 @@ def test_a_network_is_read(tmp_path):
     assert (found.name, found.calls) == ("diamond.b1", CALLS)
     assert found.operators == ("op0", "op1", "op2")
     assert found.counts.tolist() == [2, 1, 1]
-    assert found.owner.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert found.programs.task.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert found.programs.counts.tolist() == [1, 2, 2] * 3
     assert len(SHAPES) == 3
     assert len(found.programs.features) == len(found.programs.loops) == 15
@@ -27,7 +27,7 @@ def test_programs_whose_features_cannot_be_used_are_left_out(tmp_path):
     joined = np.ones(9, bool)
     joined[[0, 4]] = False
     found = read_network(write_network(tmp_path / "a.npz", joined=joined))
-    assert found.owner.tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert found.programs.task.tolist() == [0, 0, 1, 1, 2, 2, 2]
     assert found.programs.counts.tolist() == [2, 2, 1, 2, 1, 2, 2]
     assert "0" * 15 + "4" not in found.schedules
     whole = read_network(write_network(tmp_path / "b.npz")).programs
