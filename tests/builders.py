@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
 from lib.models.tgraph.settings import TGraphSettings
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
@@ -59,3 +63,15 @@ def cached_graph(
         ).astype(np.int32),
         repeats=rng.integers(1000, 2000, (2, 2)),
     )
+
+
+def cache_of(
+    folder: Path, entries: Iterable[Any], kind: str = "layout", fingerprint: str = "0"
+) -> Cache:
+    """Return a cache in a folder, of graphs or kernels as stage 1 leaves them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with CacheWriter(folder, kind) as writer:
+        for entry in entries:
+            writer.add(entry, {})
+        writer.finish({"fingerprint": fingerprint, "settings": {}})
+    return Cache(folder)

@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import DataError
 from lib.ranking.truth import CachedLabels, RawLabels, Truth
 from lib.tpugraphs.npz import LayoutGraph, write_layout, write_tile
 from lib.tpugraphs.roots import DataRoot
+from tests.builders import cache_of
 from tests.graphs import compress
 from tests.kernels import cached_kernel, tile_kernel
 from tests.synthetic import layout_graph
@@ -33,12 +32,8 @@ def graphs() -> dict[str, LayoutGraph]:
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory, graphs) -> CachedLabels:
-    folder = tmp_path_factory.mktemp("cache")
-    with CacheWriter(folder) as writer:
-        for name, graph in graphs.items():
-            writer.add(compress(graph, name, hops=1), {})
-        writer.finish({"fingerprint": "0", "settings": {}})
-    return CachedLabels(Cache(folder))
+    entries = (compress(graph, name, hops=1) for name, graph in graphs.items())
+    return CachedLabels(cache_of(tmp_path_factory.mktemp("cache"), entries))
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +73,7 @@ def test_equal_configurations_share_a_runtime_in_a_cache_only(cached, raw, graph
 
 def test_tile_runtimes_are_divided_by_their_normalizers(tmp_path):
     kernel = cached_kernel("k", 0)
-    (tmp_path / "cache").mkdir()
-    with CacheWriter(tmp_path / "cache", "tile") as writer:
-        writer.add(kernel, {})
-        writer.finish({"fingerprint": "0", "settings": {}})
-    cache = Cache(tmp_path / "cache")
+    cache = cache_of(tmp_path / "cache", [kernel], "tile")
     expected = kernel.runtime / kernel.normalizer
     assert np.array_equal(Truth(CachedLabels(cache)).runtimes("k"), expected)
     source = tile_kernel("k", 0)

@@ -8,13 +8,13 @@ import pytest
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import choose_folds, places_of
 from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
 from lib.scoring.evaluation import ceilings, evaluate, ordered, summary_table
+from tests.builders import cache_of
 from tests.graphs import compress
 from tests.synthetic import layout_graph
 
@@ -44,12 +44,7 @@ def graphs() -> dict[str, CachedGraph]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, graphs) -> Cache:
-    folder = tmp_path_factory.mktemp("cache")
-    writer = CacheWriter(folder)
-    for graph in graphs.values():
-        writer.add(graph, {})
-    writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
+    return cache_of(tmp_path_factory.mktemp("cache"), graphs.values())
 
 
 def measured(graph: str, rounds: list[list[int]]) -> pl.DataFrame:
@@ -94,11 +89,7 @@ def test_what_has_no_order_is_left_out_and_named_once(tmp_path, labelled):
     runtimes = {graph.name: graph.config_runtime.copy() for graph in (same, other)}
     for graph in () if labelled else (same, other):
         graph.config_runtime[:] = 0
-    with CacheWriter(tmp_path) as writer:
-        for graph in (same, other):
-            writer.add(compress(graph, "test", hops=1), {})
-        writer.finish({"fingerprint": "0", "settings": {}})
-    cache = Cache(tmp_path)
+    cache = cache_of(tmp_path, (compress(graph, "test", hops=1) for graph in (same, other)))
     apart = [measured(name, [[r] for r in own.tolist()]) for name, own in runtimes.items()]
     truth = Truth(CachedLabels(cache), None if labelled else pl.concat(apart))
     scores = ordered(frame({name: list(range(20)) for name in runtimes}), cache)

@@ -8,7 +8,6 @@ import torch
 
 from lib.cache.prune import pruned as pruned_graph
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.models.common.build import build_network
 from lib.models.tgraph.inputs import graph_tensors, score_groupings
 from lib.ranking.folds import assign_folds
@@ -19,7 +18,7 @@ from lib.scoring.scores import (
     is_independent,
     score_graphs,
 )
-from tests.builders import cached_graph, tiny_settings
+from tests.builders import cache_of, cached_graph, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=3, permutations=4, inference_configurations=4)
 
@@ -34,15 +33,11 @@ def network():
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Cache:
-    folder = tmp_path_factory.mktemp("cache")
-    writer = CacheWriter(folder)
-    for index in range(6):
-        split = "valid" if index % 2 else "train"
-        writer.add(cached_graph(index, name=f"g{index}", split=split), {})
-    writer.add(cached_graph(7, name="few", split="test", configurations=4, labelled=False), {})
-    writer.add(cached_graph(8, name="many", split="test", labelled=False), {})
-    writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
+    splits = enumerate(["train", "valid"] * 3)
+    graphs = [cached_graph(index, name=f"g{index}", split=split) for index, split in splits]
+    few = cached_graph(7, name="few", split="test", configurations=4, labelled=False)
+    many = cached_graph(8, name="many", split="test", labelled=False)
+    return cache_of(tmp_path_factory.mktemp("cache"), [*graphs, few, many])
 
 
 @pytest.mark.parametrize("fold", range(3))

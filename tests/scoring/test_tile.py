@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.ranking.blending import places_of
 from lib.ranking.measures import TILES
 from lib.ranking.metrics import random_best, tile_score
 from lib.ranking.truth import CachedLabels, Truth
 from lib.scoring.evaluation import evaluate, ordered, summary_table
 from lib.scoring.submission import submission_lines
+from tests.builders import cache_of
 from tests.kernels import cached_kernel
 
 
@@ -43,12 +43,9 @@ def test_a_row_lists_the_best_five(scores, row):
 @pytest.fixture
 def cache(tmp_path) -> Cache:
     bare = cached_kernel("bare", 1, configurations=9)
-    with CacheWriter(tmp_path, "tile") as writer:
-        writer.add(cached_kernel("a", 0), {})
-        writer.add(replace(bare, normalizer=np.zeros(9, np.int64)), {})
-        writer.add(replace(bare, name="test", split="test", runtime=np.zeros(9, np.int64)), {})
-        writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(tmp_path)
+    test = replace(bare, name="test", split="test", runtime=np.zeros(9, np.int64))
+    kernels = cached_kernel("a", 0), replace(bare, normalizer=np.zeros(9, np.int64)), test
+    return cache_of(tmp_path, kernels, "tile")
 
 
 def test_evaluate(cache):

@@ -28,7 +28,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lib import native
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files import tensor_file
 from lib.models.common import build, chunks
 from lib.programs.calibrate import tuning
@@ -38,6 +37,7 @@ from lib.scoring.infer import infer_of
 from lib.settings import MODELS
 from lib.training.fold import Batch, load_fold
 from tests import kernels
+from tests.builders import cache_of
 from tests.other_device import OTHER, OtherDevice
 from tests.programs import builders as programs
 from tests.programs.calibrate.test_fit import untrained
@@ -70,15 +70,12 @@ def settings_of(model: str) -> Any:
 @pytest.fixture(scope="module")
 def caches(tmp_path_factory) -> dict[str, Cache]:
     folder = tmp_path_factory.mktemp("caches")
-    (folder / "tile").mkdir()
-    with CacheWriter(folder / "tile", "tile") as writer:
-        for number in range(5):
-            split = "test" if number == 4 else "train"
-            writer.add(kernels.cached_kernel(f"k{number}", number, split), {})
-        writer.finish({"fingerprint": "0", "settings": {}})
+    splits = enumerate(["train"] * 4 + ["test"])
+    made = (kernels.cached_kernel(f"k{number}", number, split) for number, split in splits)
+    tiles = cache_of(folder / "tile", made, "tile")
     layouts = write_cache(folder / "layouts", OWN, names_of(4, 2, 2))
     of_programs = programs.write_programs(folder / "programs", tasks=8)
-    return {"layout": layouts, "tile": Cache(folder / "tile"), "programs": of_programs}
+    return {"layout": layouts, "tile": tiles, "programs": of_programs}
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.models.tgraph.settings import TGraphSettings
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
@@ -19,7 +18,7 @@ from lib.settings.base import NONE
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from lib.training.fold import load_fold
 from lib.training.split import of_other_collections, sides_of
-from tests.builders import cached_graph
+from tests.builders import cache_of, cached_graph
 
 OWN, OTHER, THIRD = LAYOUT_COLLECTIONS[:3]
 K = 3
@@ -32,13 +31,9 @@ def plus(also: str, together: str = "family", kind: type = TGraphPlusSettings):
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:
     """A cache of some graphs, whose splits are given."""
-    folder = outputs / TGraphPlusSettings(collection).cache
-    folder.mkdir(parents=True)
-    writer = CacheWriter(folder)
-    for number, (name, split) in enumerate(sorted(names.items())):
-        writer.add(cached_graph(number, name=name, split=split), {})
-    writer.finish({"fingerprint": collection, "settings": {}})
-    return Cache(folder)
+    named = enumerate(sorted(names.items()))
+    graphs = (cached_graph(number, name=name, split=split) for number, (name, split) in named)
+    return cache_of(outputs / TGraphPlusSettings(collection).cache, graphs, fingerprint=collection)
 
 
 def names_of(families: int, variants: int, test: int, first: int = 0) -> dict[str, str]:

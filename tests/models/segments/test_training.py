@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,13 @@ import pytest
 import torch
 
 from lib.cache.codec import decode_layouts
-from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.models.segments.training import EmbeddingTable, TableFold
 from lib.runs.memory import memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold
-from tests.builders import COLLECTION, cached_graph
+from tests.builders import COLLECTION, cache_of, cached_graph
 from tests.training_loop import Training, assert_same_bits
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
@@ -67,15 +66,12 @@ def settings_of(model: str, **overrides):
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Cache:
     """Ten graphs whose runtime is, but for a constant, the sum of their cells' first digits."""
-    folder = tmp_path_factory.mktemp("cache")
-    with CacheWriter(folder) as writer:
-        for seed in range(10):
-            graph = cached_graph(seed, name=f"g{seed}", configurations=24)
-            digits = decode_layouts(graph.dictionary[graph.cells])[..., 0].astype(np.int64)
-            runtime = 1000 + digits.sum(axis=1)
-            writer.add(CachedGraph(**{**vars(graph), "runtime": runtime}), {})
-        writer.finish({"fingerprint": "x", "settings": {}})
-    return Cache(folder)
+    graphs = []
+    for seed in range(10):
+        graph = cached_graph(seed, name=f"g{seed}", configurations=24)
+        digits = decode_layouts(graph.dictionary[graph.cells])[..., 0].astype(np.int64)
+        graphs.append(replace(graph, runtime=1000 + digits.sum(axis=1)))
+    return cache_of(tmp_path_factory.mktemp("cache"), graphs)
 
 
 def training(cache: Cache, model: str, state: Path, **overrides) -> Training:

@@ -10,14 +10,13 @@ import torch
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.models.common.rows import Standardize
 from lib.ranking.folds import assign_folds
 from lib.training.fold import load_fold
 from lib.training.loss import pairwise_hinge
 from lib.training.split import left_out
-from tests.builders import cached_graph, tiny_settings
+from tests.builders import cache_of, cached_graph, tiny_settings
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,7 @@ def cache(tmp_path_factory) -> Cache:
     graphs.append(cached_graph(11, name="single", configurations=1))
     graphs.append(cached_graph(12, name="unlabelled", labelled=False))
     graphs.append(cached_graph(13, name="test", split="test"))
-    folder = tmp_path_factory.mktemp("cache")
-    writer = CacheWriter(folder)
-    for graph in graphs:
-        writer.add(graph, {})
-    writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
+    return cache_of(tmp_path_factory.mktemp("cache"), graphs)
 
 
 @pytest.mark.parametrize("fold", range(4))
@@ -73,13 +67,11 @@ def test_no_such_fold(cache, fold):
 
 
 def test_a_fold_without_labelled_graphs(tmp_path):
-    writer = CacheWriter(tmp_path)
-    writer.add(cached_graph(1, name="a"), {})
-    writer.add(cached_graph(2, name="b", labelled=False), {})
-    writer.finish({"fingerprint": "0", "settings": {}})
+    graphs = cached_graph(1, name="a"), cached_graph(2, name="b", labelled=False)
+    cache = cache_of(tmp_path, graphs)
     wanted = r"2 graphs that can be ranked, .*left out of all folds: b \(no runtimes\)$"
     with pytest.raises(UserError, match=wanted):
-        load_fold(Cache(tmp_path), 0, tiny_settings(folds_total=2))
+        load_fold(cache, 0, tiny_settings(folds_total=2))
 
 
 def test_what_no_fold_has_is_named(cache):

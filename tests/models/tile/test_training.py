@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.models.tile.inputs import kernel_scores
 from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.training.fold import Batch, load_fold
+from tests.builders import cache_of
 from tests.kernels import cached_kernel, tiny_settings
 from tests.training_loop import Training
 
@@ -35,11 +35,7 @@ def cache(tmp_path_factory) -> Cache:
         cached_kernel("single", configurations=1),
         cached_kernel("test", split="test"),
     ]
-    with CacheWriter(folder, "tile") as writer:
-        for kernel in kernels:
-            writer.add(kernel, {})
-        writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
+    return cache_of(folder, kernels, "tile")
 
 
 @pytest.mark.parametrize("fold", range(4))
@@ -58,13 +54,11 @@ def test_a_fold_and_the_rest(cache, fold):
     ],
 )
 def test_a_fold_without_kernels_to_learn_from(tmp_path, changed, told):
-    with CacheWriter(tmp_path, "tile") as writer:
-        writer.add(cached_kernel("a"), {})
-        writer.add(replace(cached_kernel("b"), **changed), {})
-        writer.finish({"fingerprint": "0", "settings": {}})
+    kernels = cached_kernel("a"), replace(cached_kernel("b"), **changed)
+    cache = cache_of(tmp_path, kernels, "tile")
     fold = assign_folds(["a", "b"], 2, 0)["a"]  # which is validated on a
     with pytest.raises(UserError, match=told):
-        load_fold(Cache(tmp_path), fold, tiny_settings(folds_total=2))
+        load_fold(cache, fold, tiny_settings(folds_total=2))
 
 
 def batches_of(data, generator: np.random.Generator) -> list[Batch]:
