@@ -22,7 +22,6 @@ def configurations(most: int = 12, nodes: int = 4) -> st.SearchStrategy[np.ndarr
 
 
 @given(configurations())
-@settings(max_examples=60, deadline=None)
 def test_codes_are_the_base_7_numbers_of_the_digits(features):
     dictionary, cells = build_dictionary("f", [features], *features.shape[:2])
     expected = {

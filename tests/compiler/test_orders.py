@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.compiler.orders import common_run, same_in_memory, squeezed, strides
@@ -29,7 +29,6 @@ def laid_out(draw):
 
 
 @given(laid_out())
-@settings(deadline=None)
 def test_strides_squeezing_and_runs(given_one):
     shape, one, other = given_one
     places = np.argsort(memory(shape, one)).reshape(shape)

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -51,7 +51,6 @@ def assert_exact(features: np.ndarray, dictionary: np.ndarray, cells: np.ndarray
     assert np.array_equal(decode_layouts(dictionary)[cells], features)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     features=hnp.arrays(
         np.int8,

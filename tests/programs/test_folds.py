@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
@@ -26,7 +26,6 @@ def test_one_network_alone_cannot_be_dealt():
 
 
 @given(called=st.lists(NETWORKS, min_size=8, max_size=20), seed=st.integers(0, 99))
-@settings(max_examples=50)
 def test_a_task_of_a_network_that_is_held_out_is_not_learned(called, seed):
     called = {f"t{k}": sorted(own) for k, own in enumerate(called)}
     called |= {"alone": ["a"], "other": ["b"]}

@@ -6,7 +6,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
@@ -18,7 +18,6 @@ NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
 
 
 @given(NAMES, st.data())
-@settings(max_examples=60, deadline=None)
 def test_every_name_in_one_fold_of_even_size(names, data):
     k = data.draw(st.integers(2, len(names)))
     seed = data.draw(st.integers(0, 2**32))
@@ -40,7 +39,6 @@ FAMILIES = st.dictionaries(st.sampled_from("abcdefghijkl"), st.integers(1, 6), m
 
 
 @given(FAMILIES, st.data())
-@settings(max_examples=60, deadline=None)
 def test_families_stay_together(sizes, data):
     names = [f"{one}.v{index}.x" for one, count in sizes.items() for index in range(count)]
     k = data.draw(st.integers(2, len(sizes)))

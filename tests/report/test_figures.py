@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.ranking.measures import LAYOUTS
@@ -11,7 +11,6 @@ from tests.report.builders import graph_row
 from tests.report.drawn import marks, texts
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=60), st.integers(5, 40))
 def test_shortened_names_keep_their_ends(name, most):
     short = figures.shortened(name, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log2
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.compiler.cpu.moves import (
@@ -48,7 +48,6 @@ def missed_again(lines, sets):
 
 
 @given(st.tuples(SIZES, SIZES, SIZES), st.permutations(range(3)), st.permutations(range(3)))
-@settings(deadline=None, max_examples=60)
 def test_lines_that_are_gone(shape, order, read):
     """Elements as wide as a line, so that each is read once a turn."""
     places = walked(shape, order, read, LINE)

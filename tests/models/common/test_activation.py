@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -29,7 +29,6 @@ def both(x: torch.Tensor, share: float = 0.0) -> tuple[torch.Tensor, torch.Tenso
 
 
 @given(count=st.integers(0, 100), seed=st.integers(0, 9), scale=st.sampled_from([1e-6, 0.1, 3, 50]))
-@settings(deadline=None)
 def test_without_dropout_it_is_gelu(count, seed, scale):
     x = numbers(count, seed=seed, scale=scale)
     exact = x.double().requires_grad_()

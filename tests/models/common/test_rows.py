@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.models.common.rows import Standardize
@@ -16,7 +16,6 @@ from lib.models.common.rows import Standardize
     st.integers(0, 999),
     st.integers(2, 60),
 )
-@settings(max_examples=60, deadline=None)
 def test_standardized_columns(constant, scale, seed, rows):
     values = np.random.default_rng(seed).normal(scale, scale, (rows, 2)).astype(np.float32)
     features = torch.tensor(np.column_stack([values, np.full(rows, constant, np.float32)]))

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.models.common import scatter
@@ -19,7 +19,6 @@ from lib.models.common import scatter
     reduce=st.sampled_from(["sum", "mean", "max"]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=40, deadline=None)
 def test_reductions_are_those_of_a_loop(degrees, width, reduce, seed):
     """To the bit if torch_scatter is there: who adds up is no reason to train anew."""
     generator = torch.Generator().manual_seed(seed)

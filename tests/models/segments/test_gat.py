@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.cache.graph import neighbours
@@ -48,7 +48,6 @@ def dense_attention(layer: GraphAttention, x: torch.Tensor, edges: np.ndarray) -
     edges=st.integers(0, 20),
     heads=st.sampled_from([1, 2, 4]),
 )
-@settings(max_examples=40, deadline=None)
 def test_it_is_the_dense_one(seed, nodes, edges, heads):
     torch.manual_seed(seed)
     layer = GraphAttention(8, heads).double()
