@@ -51,29 +51,26 @@ def scores_of(network: TGraph, graph: CachedGraph, rows: np.ndarray | None = Non
     return network(graph_tensors(graph).batch(rows))
 
 
-@pytest.mark.parametrize("kind", GRAPHS)
-@pytest.mark.parametrize("blocks", [0, 1, 3])
-def test_equals_the_dense_network(kind, blocks):
+SIZES = [(kind, {"blocks": blocks}) for kind in GRAPHS for blocks in (0, 1, 2, 3)]
+SIZES += [
+    (kind, taken) for kind in ("plain", "many edges", "one configuration") for taken in WITHOUT
+]
+
+
+@pytest.mark.parametrize(("kind", "sizes"), SIZES)
+def test_scores_and_gradients_equal_those_of_the_dense_network(kind, sizes):
     graph = cached_graph(1, **GRAPHS[kind])
-    network = network_for(graph, blocks=blocks)
+    network = network_for(graph, **sizes)
     rows = np.random.default_rng(2).permutation(len(graph.cells))[:9]
     fast, dense = scores_of(network, graph, rows), dense_scores(network, graph, rows)
     assert fast.shape == (len(rows),)
     torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
     if len(rows) > 1 and kind not in ("one triple", "one node"):
         assert fast.std() > 1e-6  # else the comparison would show nothing
-
-
-@pytest.mark.parametrize("without", WITHOUT)
-@pytest.mark.parametrize("kind", ["plain", "many edges", "one configuration"])
-def test_without_a_part_it_equals_the_dense_network_without(kind, without):
-    graph = cached_graph(1, **GRAPHS[kind])
-    network = network_for(graph, **without)
-    rows = np.arange(min(9, len(graph.cells)))
-    fast, dense = scores_of(network, graph, rows), dense_scores(network, graph, rows)
-    torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
-    if len(rows) > 1:
-        assert fast.std() > 1e-6
+    weights, names = torch.randn(len(rows), dtype=torch.float64), dict(network.named_parameters())
+    found, expected = (torch.autograd.grad(s @ weights, names.values()) for s in (fast, dense))
+    for name, one, other in zip(names, found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8, msg=lambda m, n=name: n + m)
 
 
 @pytest.mark.parametrize("without", WITHOUT)
@@ -96,19 +93,6 @@ def test_channels_are_left_out_in_training_alone(share):
     assert torch.equal(scores_of(network, graph), scores_of(network_for(graph).eval(), graph))
     assert torch.equal(table[table != 0], whole[table != 0] / (1 - share))
     assert (table == 0).double().mean() == pytest.approx(share, abs=0.1)
-
-
-@pytest.mark.parametrize("kind", GRAPHS)
-def test_gradients_equal_those_of_the_dense_network(kind):
-    graph = cached_graph(3, **GRAPHS[kind])
-    network = network_for(graph)
-    rows = np.arange(min(7, len(graph.cells)))
-    weights = torch.randn(len(rows), dtype=torch.float64)
-    parameters = list(network.parameters())
-    fast = torch.autograd.grad(scores_of(network, graph, rows) @ weights, parameters)
-    dense = torch.autograd.grad(dense_scores(network, graph, rows) @ weights, parameters)
-    for (name, _), one, other in zip(network.named_parameters(), fast, dense, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8, msg=lambda m, n=name: n + m)
 
 
 def test_the_papers_network():
