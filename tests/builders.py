@@ -10,8 +10,6 @@ import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
-from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.models.tgraph.settings import TGraphSettings
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
@@ -67,8 +65,11 @@ def cached_graph(
 
 def cache_of(
     folder: Path, entries: Iterable[Any], kind: str = "layout", fingerprint: str = "0"
-) -> Cache:
+) -> Any:
     """Return a cache in a folder, of graphs or kernels as stage 1 leaves them."""
+    from lib.cache.reader import Cache  # late: TVM's environment has no polars
+    from lib.cache.writer import CacheWriter
+
     folder.mkdir(parents=True, exist_ok=True)
     with CacheWriter(folder, kind) as writer:
         for entry in entries:

@@ -10,7 +10,6 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 # The search's context imports a module of hardware intrinsics, which takes 15 s and of which
@@ -21,7 +20,7 @@ import tvm  # noqa: E402
 import tvm_ffi  # noqa: E402
 from tvm import tirx  # noqa: E402
 from tvm.ir import IRModule  # noqa: E402
-from tvm.s_tir import meta_schedule  # noqa: E402
+from tvm.s_tir import Schedule, meta_schedule  # noqa: E402
 from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
@@ -95,24 +94,15 @@ def outputs_of(task: IRModule) -> list[int]:
     ]
 
 
-@dataclass(frozen=True)
-class Scheduled:
-    """A program: a task under one schedule."""
-
-    hash: str  # of the module
-    trace: str  # JSON of the decisions: applied to the task, it gives this module again
-    module: IRModule
-
-
 def blocks_of(task: IRModule) -> list[tvm.s_tir.SBlock]:
     """Return the steps of a task, in their order."""
-    schedule = tvm.s_tir.Schedule(task)
+    schedule = Schedule(task)
     return [*map(schedule.get, schedule.get_child_blocks(schedule.get_sblock("root")))]
 
 
-def by_hand(task: IRModule) -> Callable[[IRModule], list[tvm.s_tir.Schedule]] | None:
+def by_hand(task: IRModule) -> Callable[[IRModule], list[Schedule]] | None:
     """Return what makes a task's schedules, if it is a program that has its own."""
-    steps = attention.steps_of(tvm.s_tir.Schedule(task))
+    steps = attention.steps_of(Schedule(task))
     return next((schedules for name, schedules in BY_HAND.items() if name in steps), None)
 
 
@@ -207,17 +197,17 @@ class Sampler:
         self.context = context_of(task, seed, self.packs, "replay-trace")
         self.designs = self.context.generate_design_space()
 
-    def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
+    def draw(self, count: int) -> list[Schedule]:
         """Return ``count`` random schedules; some may be equal."""
         return _drawn(self.context, count, self.designs)
 
-    def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
+    def distinct(self, count: int, seen: set[str]) -> list[Schedule]:
         """Draw up to ``count`` programs whose hashes are not in ``seen``, and add theirs."""
         return _until(count, lambda missing, _: new(self.draw(missing), seen))
 
     def bred(
-        self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
-    ) -> list[Scheduled]:
+        self, measured: Sequence[tuple[Schedule, float]], count: int, seen: set[str]
+    ) -> list[Schedule]:
         """Draw up to ``count`` descendants of the fastest of some; see :meth:`distinct`."""
         database = meta_schedule.database.MemoryDatabase()
         workload = database.commit_workload(self.task)
@@ -230,7 +220,7 @@ class Sampler:
             )
         chance = meta_schedule.cost_model.CostModel.create("random")
 
-        def children(missing: int, attempt: int) -> list[Scheduled]:
+        def children(missing: int, attempt: int) -> list[Schedule]:
             """Return programs of one attempt, at most as many as there are parents."""
             strategy = meta_schedule.search_strategy.EvolutionarySearch(
                 population_size=PARENTS,
@@ -251,27 +241,27 @@ class Sampler:
 
     def _evolved(
         self, strategy: Any, database: Any, model: Any, count: int, seen: set[str], attempt: int = 0
-    ) -> list[Scheduled]:
+    ) -> list[Schedule]:
         context = context_of(self.task, self.seed + attempt, self.packs, strategy)
         return new(_drawn(context, count, self.designs, database, model), seen)
 
 
-def differ(schedules: Sequence[tvm.s_tir.Schedule]) -> bool:
+def differ(schedules: Sequence[Schedule]) -> bool:
     """Return whether random schedules of a task differ; where none do, an evolution would look for
     others by the minute."""
     return len({hash_of(schedule.mod) for schedule in schedules}) > 1
 
 
-def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Scheduled]:
+def _until(count: int, more: Callable[[int, int], list[Schedule]]) -> list[Schedule]:
     """Return programs of a few attempts, ``more(missing, attempt)``, until there are ``count``."""
-    programs: list[Scheduled] = []
+    programs: list[Schedule] = []
     for attempt in range(TRIES):
         if len(programs) < count:
             programs += more(count - len(programs), attempt)
     return programs
 
 
-def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tvm.s_tir.Schedule]:
+def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[Schedule]:
     """Return up to ``count`` schedules that a context makes up."""
     context.pre_tuning(count, count, *how)
     candidates = context.generate_measure_candidates()
@@ -279,21 +269,24 @@ def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tv
     return [candidate.sch for candidate in candidates or ()]
 
 
-def new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Scheduled]:
+def new(schedules: Sequence[Schedule], seen: set[str]) -> list[Schedule]:
     """Return the programs whose hashes are not in ``seen``; adds theirs to it."""
     programs = []
     for schedule in schedules:
-        name = hash_of(schedule.mod)
-        if name not in seen:
+        if (name := hash_of(schedule.mod)) not in seen:
             seen.add(name)
-            trace = tvm.ir.save_json(schedule.trace.as_json(False))
-            programs.append(Scheduled(name, trace, schedule.mod))
+            programs.append(schedule)
     return programs
 
 
-def rebuilt(task: IRModule, trace: str) -> tvm.s_tir.Schedule:
-    """Return the schedule that :attr:`Scheduled.trace` stands for."""
-    schedule = tvm.s_tir.Schedule(task)
+def trace_of(schedule: Schedule) -> str:
+    """Return JSON of a schedule's decisions: applied to its task, they give its program again."""
+    return tvm.ir.save_json(schedule.trace.as_json(False))
+
+
+def rebuilt(task: IRModule, trace: str) -> Schedule:
+    """Return the schedule of a task that :func:`trace_of` stands for."""
+    schedule = Schedule(task)
     tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
     return schedule
 
@@ -307,7 +300,7 @@ def in_order(module: IRModule) -> IRModule:
     for variable, function in module.functions.items():
         functions[variable] = function
         if isinstance(function, tirx.PrimFunc):
-            schedule = tvm.s_tir.Schedule(IRModule({"main": function}))
+            schedule = Schedule(IRModule({"main": function}))
             for block in schedule.get_child_blocks(schedule.get_sblock("root")):
                 kinds = [int(variable.iter_type) for variable in schedule.get(block).iter_vars]
                 loops = schedule.get_loops(block)

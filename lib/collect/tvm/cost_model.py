@@ -59,7 +59,7 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
         """Send the measured seconds of candidates."""
         seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
         schedules = [candidate.sch for candidate in candidates]
-        arrays = {**described(schedules), "seconds": np.array(seconds, np.float64)}
+        arrays = {**raw.described(schedules), "seconds": np.array(seconds, np.float64)}
         self.talk.tell("measured", {"task": hash_of(context.mod)}, arrays)
         self.known.clear()
 
@@ -72,7 +72,7 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
     def logs(self, task: str, schedules: Sequence[Schedule]) -> np.ndarray:
         """Return (n,) predictions of schedules of a task; NaN where there is none."""
         if new := [schedule for schedule in schedules if schedule not in self.known]:
-            logs = self.talk.tell("predict", {"task": task}, described(new))["logs"]
+            logs = self.talk.tell("predict", {"task": task}, raw.described(new))["logs"]
             self.known = dict(zip(new, logs.tolist(), strict=True)) | {
                 schedule: self.known[schedule] for schedule in schedules if schedule in self.known
             }
@@ -117,12 +117,6 @@ def standard() -> Talk:
     talk = Talk(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     return talk
-
-
-def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
-    """Return arrays of programs, as a predictor reads them."""
-    nothing = [""] * len(schedules)
-    return raw.described(list(schedules), nothing, nothing)
 
 
 def trained(

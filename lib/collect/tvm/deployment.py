@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tvm
@@ -21,7 +22,7 @@ from tvm.relax.expr_functor import mutator
 
 from lib.collect.tvm.compiler import WEIGHTS, alone, outputs_of
 from lib.collect.tvm.rows import in_tiles, whole_tiles
-from lib.collect.tvm.transposed import of_volumes, transposed, whole
+from lib.collect.tvm.transposed import transposed, whole
 from lib.collect.tvm.volumes import by_images
 from lib.collect.tvm.wide import OF_EACH, WholeVectors
 from lib.collect.tvm.written_out import AttentionAsOne, made_by
@@ -203,7 +204,7 @@ PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "relax.nn.conv2d": in_tiles,
     "relax.nn.conv2d_transpose": transposed,
     "relax.nn.conv3d": by_images,
-    "relax.nn.conv3d_transpose": of_volumes,
+    "relax.nn.conv3d_transpose": transposed,
     "relax.permute_dims": _of_resized,
     "relax.split": _some_parts,
 }
@@ -213,7 +214,7 @@ PROGRAMS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
 class _Parts(PyExprMutator):
     """Takes operators into parts."""
 
-    def __init__(self, module: IRModule, channels_are_last: bool):
+    def __init__(self, module: IRModule, channels_are_last: bool = False):
         super().__init__(module)
         self.programs = PROGRAMS if channels_are_last else {}
 
@@ -243,20 +244,16 @@ class _Parts(PyExprMutator):
         return value if back == [*range(len(axes))] else None
 
 
-@tvm.transform.module_pass(opt_level=0, name="OperatorsInParts")
-class OperatorsInParts:
-    """Some operators in parts, or convolutions that are channels-last by now."""
+def main_by(mutator: Callable[[IRModule], PyExprMutator]) -> tvm.transform.Pass:
+    """Return a pass that changes the main function of a network."""
 
-    def __init__(self, channels_are_last: bool = False):
-        self.channels_are_last = channels_are_last
-
-    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+    def changed(module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
         """Return the module, changed."""
-        parts = _Parts(module, self.channels_are_last)
-        for variable, function in module.functions_items():
-            if isinstance(function, relax.Function):
-                parts.builder_.update_func(variable, parts.visit_expr(function))
-        return parts.builder_.get()
+        made = mutator(module)
+        made.builder_.update_func(module.get_global_var("main"), made.visit_expr(module["main"]))
+        return made.builder_.get()
+
+    return tvm.transform.module_pass(changed, opt_level=0)
 
 
 @tvm.transform.module_pass(opt_level=0, name="ChannelsLast")
@@ -276,12 +273,12 @@ def operator_passes() -> list[tvm.transform.Pass]:
     """Return the passes that change operators; inputs and results stay as they are."""
     change = relax.transform
     return [
-        AttentionAsOne(),
-        OperatorsInParts(),
+        main_by(AttentionAsOne),
+        main_by(_Parts),
         change.CanonicalizeBindings(),
         ChannelsLast(),
-        WholeVectors(),
-        OperatorsInParts(channels_are_last=True),
+        main_by(WholeVectors),
+        main_by(partial(_Parts, channels_are_last=True)),
         change.Normalize(),
         change.CanonicalizeBindings(),
         change.FastMathTransform(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ def graph_of(network: Imported) -> Graph:
     calls: list[Call] = []
     tasks: list[IRModule] = []
     names: list[str] = []
-    numbers: dict[str, int] = {}
+    numbers: dict[str, int | None] = {}  # of tasks; none of those that store constants alone
     functions: dict[str, int] = {}
     wholes: dict[Any, relax.Expr] = {}  # of each tensor that is another one in another shape
     for block in module["main"].body.blocks:
@@ -81,50 +81,27 @@ def graph_of(network: Imported) -> Graph:
                 if operator != "relax.call_tir":
                     what = f"TVM has no tensor program for {operator.removeprefix('relax.')}"
                     raise UserError(f"{network.name}: {what}")
-                variable = value.args[0]
-                task = alone(module[variable])
-                number = numbers.setdefault(hash_of(task), len(tasks))
-                if number == len(tasks):
-                    tasks.append(task)
-                    names.append(variable.name_hint.removeprefix("fused_"))
+                name, task = value.args[0].name_hint, alone(module[value.args[0]])
+                operators, key = name.removeprefix("fused_"), hash_of(task)
+                if key not in numbers:
                     try:
-                        Walked(task)  # its loops must be such that a tree can show them
+                        computes = Walked(task).computes  # loops must be such that a tree can show
                     except UserError as error:
-                        raise UserError(f"{network.name}: {names[-1]}: {error}") from None
-                functions[variable.name_hint] = number
-                read = [wholes.get(argument, argument) for argument in value.args[1]]
-                reads, writes = _traffic(read, module["main"].params, tasks[number])
-                calls.append(Call(number, tuple(sorted(after)), reads, writes))
-                after = frozenset({len(calls) - 1})
+                        raise UserError(f"{network.name}: {operators}: {error}") from None
+                    numbers[key] = len(tasks) if computes else None
+                    if computes:
+                        tasks.append(task)
+                        names.append(operators)
+                if (number := numbers[key]) is not None:
+                    functions[name] = number
+                    read = [wholes.get(argument, argument) for argument in value.args[1]]
+                    reads, writes = _traffic(read, module["main"].params, task)
+                    calls.append(Call(number, tuple(sorted(after)), reads, writes))
+                    after = frozenset({len(calls) - 1})
             sources[binding.var] = after
     if not calls:
         raise UserError(f"{network.name}: it computes nothing, so that it has no tensor program")
     return Graph(tuple(calls), tuple(tasks), tuple(names), functions)
-
-
-def without(graph: Graph, dropped: Collection[int]) -> Graph:
-    """Return a graph without some tasks: who waited for their calls waits for what they did."""
-    remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
-    calls: list[Call] = []
-    places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
-    for call in graph.calls:
-        after = frozenset().union(*(places[k] for k in call.after))
-        if call.task not in dropped:
-            calls.append(replace(call, task=remaining.index(call.task), after=tuple(sorted(after))))
-            after = frozenset({len(calls) - 1})
-        places.append(after)
-    return Graph(
-        tuple(calls),
-        tuple(graph.tasks[k] for k in remaining),
-        tuple(graph.names[k] for k in remaining),
-        {name: remaining.index(k) for name, k in graph.functions.items() if k in remaining},
-    )
-
-
-def only_constants(graph: Graph) -> set[int]:
-    """Return the tasks that store nothing but constants, and copies of those: where a schedule
-    leaves the copies out, TVM has no features of them."""
-    return {k for k, task in enumerate(graph.tasks) if not Walked(task).computes}
 
 
 def read_between(graph: Graph, footprint: int) -> list[int]:

@@ -10,15 +10,13 @@ import argparse
 import gc
 import sys
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm
-import tvm_ffi
 from tvm.ir import IRModule
+from tvm.s_tir import Schedule
 
 from lib.collect.tvm import compiler, plan, raw
 from lib.collect.tvm.plain import begun
@@ -37,7 +35,7 @@ class Pending:
     """A job whose programs are compiled, until all of their readings are there."""
 
     place: Path
-    programs: list[compiler.Scheduled]
+    programs: list[Schedule]
     metadata: dict[str, Any]
     batch: Batch
 
@@ -48,11 +46,9 @@ class Pending:
         readings = self.batch.readings
         timed = {"seconds": readings.seconds[None], "check": readings.checks[None]}  # of one device
         programs = [self.programs[k] for k in self.batch.running]
-        hashes = [program.hash for program in programs]
-        fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
-        if self.metadata["phase"] != "again":
-            traces = [program.trace for program in programs]
-            fields = raw.described([program.module for program in programs], hashes, traces)
+        fields = raw.scheduled(programs)
+        if self.metadata["phase"] == "again":
+            fields = {"hash": fields["hash"]}
         raw.write(self.place, fields | timed, self.metadata)
 
 
@@ -64,15 +60,11 @@ class Bench:
         name = settings.device
         known = instruction_sets()[-1] if name == NATIVE else name
         self.metadata = {
-            "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": 1,
             "devices": [[known, compiler.mcpu_of(name)]],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
-            "tvm_ffi": tvm_ffi.__version__,
-            "unroll_steps": list(compiler.UNROLL_STEPS),
-            "vector_lanes": compiler.MOST_VECTOR_LANES,
         }
 
     def prepare(self, phase: str, turn: int, task: str) -> Pending:
@@ -81,7 +73,7 @@ class Bench:
         programs = self.programs(phase, turn, task, module)
         batch = Batch(
             task,
-            [program.module for program in programs],
+            [program.mod for program in programs],
             self.settings.device,
             limit=LIMIT_SECONDS,
             footprint=footprint,
@@ -91,17 +83,14 @@ class Bench:
         place = raw.path(self.work, phase, turn, task)
         return Pending(place, programs, {**self.metadata, **job, "footprint": footprint}, batch)
 
-    def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
+    def programs(self, phase: str, turn: int, task: str, module) -> list[Schedule]:
         """Return a job's programs."""
         if phase != "again":
             return self.drawn(phase, turn, task, module)
         known = raw.read(raw.path(self.work, "main", turn, task))
-        return [
-            compiler.Scheduled(name, trace, compiler.rebuilt(module, trace).mod)
-            for name, trace in zip(known.hash.tolist(), known.traces, strict=True)
-        ]
+        return [compiler.rebuilt(module, trace) for trace in known.traces]
 
-    def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
+    def drawn(self, phase: str, turn: int, task: str, module) -> list[Schedule]:
         """Return the programs of one round, none of them in another one that is in this folder.
 
         Those of the first round are what a search begins with, tiles that registers hold or a task
@@ -112,7 +101,7 @@ class Bench:
         earlier = [raw.read(path) for path in sorted(first.parents[1].glob(f"*/{first.name}"))]
         seen = {name for measured in earlier for name in measured.hash.tolist()}
         sampler = compiler.Sampler(module, plan.seed_of(phase, turn, task))
-        programs: list[compiler.Scheduled] = []
+        programs: list[Schedule] = []
         if earlier and phase == "main":
             fastest = sorted(
                 timed

@@ -215,19 +215,10 @@ def _rounded(x: Tensor, y: Any, *, rounding_mode: str | None) -> Any:
     return torch.div(x, torch.full((), y, dtype=x.dtype), rounding_mode=rounding_mode)
 
 
-def _group_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    _batch: int,
-    channels: int,
-    _size: int,
-    groups: int,
-    epsilon: float,
-) -> Any:
+def _group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:
     """Return a group normalization (Wu and He 2018, equations 1 and 2) as a scale and a shift of
     each channel, from the means of channels, which vectors can go along."""
-    space = [*range(2, x.ndim)]
+    (_, channels, _, groups, epsilon), space = sizes, [*range(2, x.ndim)]
     if not space:
         return NotImplemented
     mean, square = (
@@ -245,14 +236,8 @@ def _group_norm(
     return x * scale + shift, mean[..., 0], rate[..., 0]
 
 
-def _variance_and_mean(
-    x: Tensor,
-    axes: Sequence[int] | None = None,
-    *,
-    correction: float = 1,
-    keepdim: bool = False,
-) -> tuple[Tensor, Tensor]:
-    variance = torch.var(x, axes, correction=correction, keepdim=keepdim)
+def _variance_and_mean(x: Tensor, axes: Any = None, *, keepdim: bool = False, **how: Any) -> Any:
+    variance = torch.var(x, axes, keepdim=keepdim, **how)
     return variance, torch.mean(x, axes, keepdim=keepdim)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,25 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
     return path(work, phase, turn, task).with_suffix(FAILED)
 
 
-def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
-    """Return trees, features and schedules of programs; where the first two disagree, a program is
-    not ``joined``, and its features are zeros.
+def scheduled(programs: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return TVM's schedules as :func:`described`, and which they are."""
+    from lib.collect.tvm.compiler import hash_of, trace_of
 
-    Args:
-        programs: TVM's modules, or schedules.
-        hashes, traces: of each.
-    """
+    traces = json.dumps([*map(trace_of, programs)])
+    return {
+        **described(programs),
+        "hash": np.array([hash_of(program.mod) for program in programs], "U16"),
+        "traces": np.frombuffer(zlib.compress(traces.encode()), np.uint8),
+    }
+
+
+def described(programs: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return trees and features of TVM's modules, or schedules; where the two disagree, a program
+    is not ``joined``, and its features are zeros."""
     from lib.collect.tvm.features import Walked, accesses_of, disagreement, features
 
     tables = features(programs) if programs else []
-    walked = [Walked(getattr(program, "mod", program)) for program in programs]
+    walked = [Walked(program.mod) for program in programs]
     trees = [program.tree for program in walked]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
     tables = [
@@ -57,8 +65,6 @@ def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str,
         for name in COLUMNS
     }
     return {
-        "hash": np.array(hashes, "U16"),
-        "traces": np.frombuffer(zlib.compress(json.dumps(traces).encode()), np.uint8),
         "features": np.concatenate([*tables, np.zeros((0, WIDTH), np.float32)]),
         "leaves": np.array([len(table) for table in tables], np.int32),
         "nodes": np.array([tree.nodes for tree in trees], np.int32),

@@ -18,7 +18,7 @@ from tvm.ir import IRModule
 
 from lib.collect.tvm import compiler
 from lib.collect.tvm.deployment import Packed, packed, weights_of
-from lib.collect.tvm.timing import Arena, Readings, Run, Stopwatch, mean_seconds
+from lib.collect.tvm.timing import Readings, Stopwatch, mean_seconds, tensors_of
 from lib.files.children import end_with_parent
 from lib.files.errors import UserError
 
@@ -132,15 +132,14 @@ class Batch:
 
     def _answer(self, line: socket.socket) -> None:
         """Compile the programs in the child, and read them once for each byte that arrives."""
-        arena = Arena()
-        base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
+        base = tensors_of(self.task, arguments_of(self.modules[0]), self.values)
         runs = []
         for k, number in enumerate(self.running):
             self._begin(k)
             parts = packed(self.modules[number])
             module = compiler.lowered([parts.program, *([parts.pack] if parts.pack else [])])
             library = compiler.machine_program(module, self.device)
-            runs.append(Run(library, "f0", self._copies(parts, library, base)))
+            runs.append((library, self._copies(parts, library, base)))
         outputs = [base[k] for k in compiler.outputs_of(self.modules[0])]
         watch = Stopwatch(runs, outputs, self._begin, self.readings)
         turn = watch.first if self.once else watch.read

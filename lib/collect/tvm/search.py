@@ -30,7 +30,7 @@ from lib.collect.tvm.agreement import agree, difference, same, varied
 from lib.collect.tvm.cache import Cache
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.database import TuningDatabase, trace_of
-from lib.collect.tvm.graph import Graph, graph_of, only_constants, read_between
+from lib.collect.tvm.graph import Graph, graph_of, read_between
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, exported, runner, write
 from lib.collect.tvm.networks import named
@@ -94,10 +94,22 @@ class Search:
                 raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
             seconds = np.where(same(checks, checks[0]), seconds, np.nan)
             fastest = np.nan if once and bundled else np.nanmin(seconds)
+
+        def measure(schedules: Sequence[Schedule]) -> list[float]:
+            """Measure schedules and note their seconds, NaN of those that are of no use."""
+            modules = [schedule.mod for schedule in schedules]
+            batch = Batch(task, modules, device, values, self.args.limit, footprint)
+            seconds, found = time_programs(batch)
+            seconds = np.where(same(found, checks[0]), seconds, np.nan)
+            for schedule, taken in zip(schedules, seconds.tolist(), strict=True):
+                self.database.add(module, schedule, taken)
+            talk.tell("round", {}, {"seconds": seconds})
+            return seconds.tolist()
+
         metadata = {"operators": name, "unscheduled": float(fastest)}
         talk.tell("begin", metadata, {"seconds": np.array(before, np.float64)})
         if left:
-            self.rounds(sampler, talk, left, checks[0], values, tiled)
+            self.rounds(sampler, talk, left, measure, tiled)
             if fastest < np.nanmin(self.database.measured(module), initial=np.inf):
                 self.database.add(module, plain[np.nanargmin(seconds)], float(fastest))
         if self.cache:
@@ -132,15 +144,9 @@ class Search:
         return tilings(sampler, lanes_of(self.args.device), TILED) if asks else []
 
     def rounds(
-        self,
-        sampler: compiler.Sampler,
-        talk: Talk,
-        left: int,
-        expected: np.ndarray,
-        values: Sequence[np.ndarray],
-        tiled: Sequence[Schedule] | None,
+        self, sampler: compiler.Sampler, talk: Talk, left: int, measure: Any, tiled: list | None
     ) -> None:
-        """Measure so many more; what programs compute must have this fingerprint.
+        """Measure so many more.
 
         A search begins with tiles, if there are some: in turns the fastest as predicted, which may
         not know the processor, and those that load least. One that goes on has None.
@@ -150,13 +156,13 @@ class Search:
             order = np.argsort(model.logs(talk.task, tiled)).tolist()
             turns = (k for place, best in enumerate(order) for k in (best, place))
             first = list(dict.fromkeys(turns))[: min(ROUND, left)]
-            self.measure(module, talk, [tiled[k] for k in first], expected, values)
+            measure([tiled[k] for k in first])
             left -= len(first)
         if not left:
             return
         if not compiler.differ(few := sampler.draw(FEW)):
             if tiled is not None:
-                self.measure(module, talk, few[:1], expected, values)
+                measure(few[:1])
             return
         seed = self.args.seed + len(self.database.measured(module))
         strategy = compiler.evolution(compiler.GENERATIONS)
@@ -168,28 +174,10 @@ class Search:
         context.pre_tuning(left, min(ROUND, left), sampler.designs, self.database.tvm, model)
         while candidates := context.generate_measure_candidates():
             schedules = [candidate.sch for candidate in candidates]
-            results = results_of(self.measure(module, talk, schedules, expected, values))
+            results = results_of(measure(schedules))
             context.notify_runner_results(candidates, results)
             model.update(context, candidates, results)
         context.post_tuning()
-
-    def measure(
-        self,
-        module: IRModule,
-        talk: Talk,
-        schedules: Sequence[Schedule],
-        expected: np.ndarray,
-        values: Sequence[np.ndarray],
-    ) -> list[float]:
-        """Measure schedules and note their seconds, NaN of those that are of no use."""
-        modules = [schedule.mod for schedule in schedules]
-        given = (self.args.device, values, self.args.limit, self.footprints[talk.task])
-        seconds, checks = time_programs(Batch(talk.task, modules, *given))
-        seconds = np.where(same(checks, expected), seconds, np.nan)
-        for schedule, taken in zip(schedules, seconds.tolist(), strict=True):
-            self.database.add(module, schedule, taken)
-        talk.tell("round", {}, {"seconds": seconds})
-        return seconds.tolist()
 
     def model(self, talk: Talk) -> Any:
         """Return a new cost model."""
@@ -320,13 +308,10 @@ def jobs_of(
     """
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks)).tolist()
-    constants = only_constants(graph)
     jobs = []
     for k in sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k]):
-        if k not in constants:
-            functions = (name for name, number in graph.functions.items() if number == k)
-            values = network.arguments(functions)
-            jobs.append((graph.tasks[k], graph.names[k], calls[k], values))
+        functions = (name for name, number in graph.functions.items() if number == k)
+        jobs.append((graph.tasks[k], graph.names[k], calls[k], network.arguments(functions)))
     return jobs
 
 

@@ -70,7 +70,7 @@ def group_of(task: IRModule) -> int:
     convolution; 0 for all."""
     for step in blocks_of(task):
         own = [axis.var.name for axis in step.iter_vars if int(axis.iter_type) == SPATIAL]
-        if len(own) < len(step.iter_vars):
+        if own and len(own) < len(step.iter_vars):  # a sum of everything has no neighbours
             sizes = re.findall(rf"\b{own[-1]} // (?:T\.int64\()?(\d+)", str(step.reads))
             return min(map(int, sizes), default=0)
     return 0

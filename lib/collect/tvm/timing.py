@@ -9,8 +9,7 @@ import mmap
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,82 +30,42 @@ def visits_of(seconds: float) -> int:
     return next(count for limit, count in LIMITS if seconds < limit)
 
 
-class Arena:
-    """Memory for the tensors of a task, at the same offsets in every process.
+def tensors_of(
+    task: str, kinds: Sequence[dict[str, Any]], numbers: Sequence[np.ndarray] = ()
+) -> list[tvm.runtime.Tensor]:
+    """Return the tensors that a task is run on: the same, at the same offsets, in every process.
 
-    The address of a tensor changes a program's time by up to tens of percent: stores and loads
-    whose addresses differ by multiples of 4096 wait for one another, and small pages fall on any
-    part of a cache. So tensors are packed one after the other, as a memory planner would, from the
-    start of huge pages; see also :func:`settled_temporaries`.
+    They have the ``numbers``; else fractions between .1 and 1, of which roots and logarithms are
+    numbers as well, and integers are zeros. The address of a tensor changes a program's time by up
+    to tens of percent: stores and loads whose addresses differ by multiples of 4096 wait for one
+    another, and small pages fall on any part of a cache. So tensors are packed one after the other,
+    as a memory planner would, from the start of huge pages.
     """
-
-    def __init__(self):
-        self.memory = mmap.mmap(-1, 2 * HUGE_PAGE)
-        self._advise()
-
-    def _advise(self) -> None:
-        with contextlib.suppress(OSError):
-            self.memory.madvise(mmap.MADV_HUGEPAGE)
-        base = np.frombuffer(self.memory, np.uint8)
-        start = -base.ctypes.data % HUGE_PAGE
-        self.bytes = base[start:]
-
-    def arguments(
-        self, task: str, kinds: Sequence[dict[str, Any]], numbers: Sequence[np.ndarray] = ()
-    ) -> list[tvm.runtime.Tensor]:
-        """Return the tensors that a task is run on: the same in every process.
-
-        They have the ``numbers``; else fractions between .1 and 1, of which roots and
-        logarithms are numbers as well, and integers are zeros.
-        """
-        shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in kinds]
-        sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
-        ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes])
-        if ends[-1] > len(self.bytes):
-            self.memory = mmap.mmap(-1, (int(ends[-1]) // HUGE_PAGE + 2) * HUGE_PAGE)
-            self._advise()
-        generator = np.random.default_rng(int(task, 16))
-        values = []
-        for k, ((shape, dtype), size, end) in enumerate(zip(shapes, sizes, ends, strict=True)):
-            start = end - -(-size // ALIGNMENT) * ALIGNMENT
-            value = self.bytes[start : start + size].view(dtype).reshape(shape)
-            value[...] = numbers[k] if k < len(numbers) else 0
-            if dtype.kind == "f" and k >= len(numbers):
-                value[...] = generator.uniform(0.1, 1, shape)
-            values.append(tvm.runtime.from_dlpack(value))
-        return values
+    shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in kinds]
+    sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
+    ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes]).tolist()
+    memory = mmap.mmap(-1, (ends[-1] // HUGE_PAGE + 2) * HUGE_PAGE)
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    place = np.frombuffer(memory, np.uint8)
+    place = place[-place.ctypes.data % HUGE_PAGE :]
+    generator = np.random.default_rng(int(task, 16))
+    values = []
+    for k, ((shape, dtype), size, start) in enumerate(
+        zip(shapes, sizes, [0, *ends[:-1]], strict=True)
+    ):
+        value = place[start : start + size].view(dtype).reshape(shape)
+        value[...] = numbers[k] if k < len(numbers) else 0
+        if dtype.kind == "f" and k >= len(numbers):
+            value[...] = generator.uniform(0.1, 1, shape)
+        values.append(tvm.runtime.from_dlpack(value))
+    return values
 
 
-_libc = ctypes.CDLL(None)
 M_MMAP_THRESHOLD = -3  # of mallopt
 
 
-@contextlib.contextmanager
-def settled_temporaries() -> Iterator[None]:
-    """Let the temporaries that programs allocate begin at the same place of a page always."""
-    if hasattr(_libc, "mallopt"):
-        _libc.mallopt(M_MMAP_THRESHOLD, 4096)
-    try:
-        yield
-    finally:
-        if hasattr(_libc, "mallopt"):
-            _libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A function and what it is called with.
-
-    Attributes:
-        library, name: where the function is.
-        copies: one set of arguments or several, which take turns: the weights of a network are not
-            in the caches when a run begins, and so a program is not to find there what its last
-            run has left.
-    """
-
-    library: tvm.runtime.Module
-    name: str
-    copies: Sequence[Sequence[Any]]
+Run = tuple[tvm.runtime.Module, Sequence[Sequence[Any]]]  # f0 of a library, and sets of arguments
 
 
 class Readings:
@@ -146,7 +105,7 @@ class Stopwatch:
     ):
         self.runs, self.begin = runs, begin
         self.outputs = [np.from_dlpack(output) for output in outputs]
-        self.turns = [itertools.cycle(run.copies) for run in runs]
+        self.turns = [itertools.cycle(copies) for _, copies in runs]
         self.seconds, self.checks = readings.seconds, readings.checks
         self.visits, self.order = 0, random.Random(os.getpid())
 
@@ -166,31 +125,30 @@ class Stopwatch:
 
     def read(self) -> None:
         """Read each function once, in random order; new functions are run for the first time."""
-        with settled_temporaries():
-            if not self.visits:
-                self.first()
-            self.visits += 1
-            todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
-            self.order.shuffle(todo)
-            for k in todo:
-                self.begin(k)
-                self.seconds[k, self.visits] = self._reading(k)
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 4096)  # so temporaries begin a page always
+        if not self.visits:
+            self.first()
+        self.visits += 1
+        todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
+        self.order.shuffle(todo)
+        for k in todo:
+            self.begin(k)
+            self.seconds[k, self.visits] = self._reading(k)
 
     def _reading(self, k: int) -> float:
         """Return the mean seconds of a run."""
         if (first := self.seconds[k, 0]) >= SHORT:
             return self._taken(k, 1)
         number = max(1, int(np.ceil(READING_SECONDS / first)))
-        run = self.runs[k]
-        if len(run.copies) > 1:
+        library, copies = self.runs[k]
+        if len(copies) > 1:
             return self._taken(k, number)
-        evaluator = run.library.time_evaluator(run.name, tvm.cpu(0), number, 1)
-        return evaluator(*run.copies[0]).results[0]
+        return library.time_evaluator("f0", tvm.cpu(0), number, 1)(*copies[0]).results[0]
 
     def _taken(self, k: int, number: int) -> float:
         """Return the mean seconds of some runs, each with the next copy of its arguments."""
-        run = self.runs[k]
-        return mean_seconds(run.library[run.name], list(itertools.islice(self.turns[k], number)))
+        copies = list(itertools.islice(self.turns[k], number))
+        return mean_seconds(self.runs[k][0]["f0"], copies)
 
 
 def mean_seconds(function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 from tvm import relax, te, tirx
 from tvm.ir import GenericConst
 
-CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d}  # by their number of dimensions
-LAYOUTS = {1: ("NWC", "WIO"), 2: ("NHWC", "HWIO")}
+# By the number of dimensions.
+CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
+LAYOUTS = {1: ("NWC", "WIO"), 2: ("NHWC", "HWIO"), 3: ("NDHWC", "DHWIO")}
 MOST = 1.1  # times as many multiplications as there have to be
 
 
@@ -38,7 +39,8 @@ def transposed(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     before = np.subtract(kernel, 1) - first
     after = np.maximum(0, -(-(begin + results) // strides) + first - inputs)
     places = (inputs + before + after - kernel + 1).tolist()
-    if {groups, *dilation} == {1} and math.prod([*places, *kernel, *strides]) > MOST * needed:
+    most = MOST * needed * (rank < 3)
+    if {groups, *dilation} == {1} and math.prod([*places, *kernel, *strides]) > most:
         return _of_products(builder, x, weight, how, [batch, *results, outputs])
 
     layout, weights = LAYOUTS[rank]
@@ -54,20 +56,6 @@ def transposed(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         return y
     end = (begin + results).tolist()
     return relax.op.strided_slice(y, [*range(1, 1 + rank)], begin.tolist(), end)
-
-
-def of_volumes(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Return a transposed convolution of volumes, channels last, as products and sums of these; if
-    it has groups or a dilation, as TVM has it, channels first."""
-    (x, weight), how = call.args, call.attrs
-    if {int(how.groups), *whole(how.dilation)} == {1}:
-        return _of_products(builder, x, weight, how, whole(call.ty.shape))
-    x = relax.op.permute_dims(x, [0, 4, 1, 2, 3])
-    weight = relax.op.permute_dims(weight, [3, 4, 0, 1, 2])
-    names = "strides", "padding", "output_padding", "dilation"
-    given = {name: whole(getattr(how, name)) for name in names}
-    y = relax.op.nn.conv3d_transpose(x, weight, groups=int(how.groups), **given)
-    return relax.op.permute_dims(y, [0, 2, 3, 4, 1])
 
 
 def _of_products(

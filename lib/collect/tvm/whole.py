@@ -26,9 +26,9 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.compiler import Sampler, Scheduled, differ, hash_of, rebuilt
+from lib.collect.tvm.compiler import Sampler, differ, hash_of, rebuilt, trace_of
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
-from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
+from lib.collect.tvm.graph import Graph, graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import named
 from lib.collect.tvm.plain import unscheduled
@@ -97,11 +97,10 @@ def searched(number: int) -> Found:
 def fastest(task: IRModule, model: PredictorModel) -> Found:
     """Return what a cost model likes best of a task; the task itself if it likes nothing."""
     log, schedule = model.best.get(hash_of(task), (math.inf, None))
-    trace = (schedule or Schedule(task)).trace.as_json(False)
-    return float(np.exp(log)), tvm.ir.save_json(trace)
+    return float(np.exp(log)), trace_of(schedule or Schedule(task))
 
 
-def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Scheduled]:
+def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedule]:
     """Return the program of each task that is predicted to be fastest.
 
     A few programs of all tasks give a first answer, which is said. Then the tasks are searched that
@@ -129,15 +128,11 @@ def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedu
         for done, (number, result) in enumerate(zip(order, results, strict=True), 1):
             found[number] = min(found[number], result)
             talk.tell("searched", {"done": done, "of": len(order)}, {})
-    programs = []
-    for task, (_, trace) in zip(graph.tasks, found, strict=True):
-        module = rebuilt(task, trace).mod
-        programs.append(Scheduled(hash_of(module), trace, module))
-    return programs
+    return [rebuilt(task, trace) for task, (_, trace) in zip(graph.tasks, found, strict=True)]
 
 
 def write_network(
-    path: Path, name: str, graph: Graph, programs: Sequence[Scheduled], owner: np.ndarray, seed: int
+    path: Path, name: str, graph: Graph, programs: Sequence[Schedule], owner: np.ndarray, seed: int
 ) -> None:
     """Write a network's graph and programs.
 
@@ -152,11 +147,7 @@ def write_network(
     Raises:
         UserError: TVM's features of a task's programs cannot be used.
     """
-    arrays = raw.described(
-        [program.module for program in programs],
-        [program.hash for program in programs],
-        [program.trace for program in programs],
-    )
+    arrays = raw.scheduled(programs)
     for number, operators in enumerate(graph.names):
         if not arrays["joined"][owner == number].any():
             raise UserError(f"{operators}: TVM's features of it do not go with its loops")
@@ -195,7 +186,6 @@ def main(arguments: list[str] | None = None) -> None:
     talk = None if args.schedules else standard()
     network = named(args.network, args.batch, args.shape)
     graph = graph_of(imported(network, runs=False))  # a search checks what is computed
-    graph = without(graph, only_constants(graph))  # which takes next to no time
     if talk:
         programs = predicted(graph, args, talk)
         owner = np.arange(len(programs), dtype=np.int32)
@@ -206,10 +196,10 @@ def main(arguments: list[str] | None = None) -> None:
     write_network(args.file, network.name, graph, programs, owner, args.seed)
 
 
-def random(task: IRModule, args: argparse.Namespace) -> list[Scheduled]:
+def random(task: IRModule, args: argparse.Namespace) -> list[Schedule]:
     """Return random programs of a task; a task without one is its own."""
     found = Sampler(task, args.seed).distinct(args.schedules, set())
-    return found or [Scheduled(hash_of(task), "", task)]
+    return found or [Schedule(task)]
 
 
 if __name__ == "__main__":

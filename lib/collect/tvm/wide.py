@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import tvm
 from tvm import relax
 from tvm.ir import GenericConst, IRModule
 from tvm.relax import PyExprMutator
@@ -61,14 +60,15 @@ def _joined(weight: relax.Expr, count: int, outputs: int) -> relax.Expr:
 
 
 @mutator
-class _Wide(PyExprMutator):
+class WholeVectors(PyExprMutator):
     """Fills up channels.
 
     A result with more channels than it had is followed by a slice of these, by which it is known.
     """
 
-    def __init__(self, module: IRModule, main: relax.Function):
+    def __init__(self, module: IRModule):
         super().__init__(module)
+        main = module["main"]
         self.added: dict[relax.Var, float] = {}  # what is in the channels added to a wide result
         self.weights = {*main.params[int(main.attrs["num_input"]) :]}
         for binding in (b for block in main.body.blocks for b in block.bindings):
@@ -204,14 +204,3 @@ class _Wide(PyExprMutator):
         if of is None:
             return None
         return relax.Call(call.op, [of, *call.args[1:]], call.attrs), self.added[of]
-
-
-@tvm.transform.module_pass(opt_level=0, name="WholeVectors")
-class WholeVectors:
-    """Channels filled up to whole vectors, of a network that has them last."""
-
-    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
-        """Return the module, changed."""
-        wide = _Wide(module, module["main"])
-        wide.builder_.update_func(module.get_global_var("main"), wide.visit_expr(module["main"]))
-        return wide.builder_.get()

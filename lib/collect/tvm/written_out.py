@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import tvm
 from tvm import relax
-from tvm.ir import IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
@@ -23,7 +21,7 @@ def made_by(builder: relax.BlockBuilder, value: relax.Expr, name: str) -> relax.
 
 
 @mutator
-class _WrittenOut(PyExprMutator):
+class AttentionAsOne(PyExprMutator):
     """Puts one program in the place of a product of a softmax of products."""
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
@@ -92,14 +90,3 @@ class _WrittenOut(PyExprMutator):
         while (call := made_by(self.builder_, value, "relax.reshape")) is not None:
             value = call.args[0]
         return self.builder_.emit(relax.op.reshape(value, shape))
-
-
-@tvm.transform.module_pass(opt_level=0, name="AttentionAsOne")
-class AttentionAsOne:
-    """Attention that is written out as one program, where that is better."""
-
-    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
-        """Return the module, changed."""
-        found, main = _WrittenOut(module), module.get_global_var("main")
-        found.builder_.update_func(main, found.visit_expr(module["main"]))
-        return found.builder_.get()

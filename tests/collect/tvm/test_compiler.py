@@ -78,7 +78,7 @@ PUBLISHED = {
 
 
 def test_features_are_those_that_tvm_publishes(scheduled):
-    (table,) = features([scheduled])
+    (table,) = features([s_tir.Schedule(scheduled)])
     found = dict(zip(FEATURES, table[0].tolist(), strict=True))
     for name, value in PUBLISHED.items():
         assert found[name] == pytest.approx(value, rel=1e-5, abs=1e-5), name
@@ -86,7 +86,7 @@ def test_features_are_those_that_tvm_publishes(scheduled):
 
 def test_a_tree_is_the_loops_around_the_stores(scheduled):
     tree = Walked(scheduled).tree
-    (table,) = features([scheduled])
+    (table,) = features([s_tir.Schedule(scheduled)])
     assert disagreement(tree, table) is None
     # The initial store lies in the loops of the product: two leaves, one of them with features.
     (nest,) = loop_nests(tree)
@@ -135,13 +135,15 @@ def test_a_buffer_is_kept_inside_the_loops_around_all_that_uses_it():
 def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
     task = product(64)
     one, two = (compiler.Sampler(task, 5).distinct(6, set()) for _ in range(2))
-    assert [p.hash for p in one] == [p.hash for p in two]
-    assert len({p.hash for p in one}) == 6
-    for program in one:
-        assert compiler.hash_of(compiler.rebuilt(task, program.trace).mod) == program.hash
-    seen = {p.hash for p in one}
+    hashes = [compiler.hash_of(schedule.mod) for schedule in one]
+    assert [compiler.hash_of(schedule.mod) for schedule in two] == hashes
+    assert len(set(hashes)) == 6
+    for schedule, name in zip(one, hashes, strict=True):
+        again = compiler.rebuilt(task, compiler.trace_of(schedule))
+        assert compiler.hash_of(again.mod) == name
+    seen = {*hashes}
     more = compiler.Sampler(task, 5).distinct(6, seen)
-    assert not {p.hash for p in more} & {p.hash for p in one} and len(seen) == 12
+    assert not {compiler.hash_of(schedule.mod) for schedule in more} & {*hashes} and len(seen) == 12
 
 
 class Largest(nn.Module):
@@ -239,7 +241,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
 
 def test_arguments_are_the_same_everywhere_and_packed():
     kinds = [{"shape": [3, 5], "dtype": "float32"}, {"shape": [7], "dtype": "int64"}]
-    first, second = (timing.Arena().arguments("12ab", kinds) for _ in range(2))
+    first, second = (timing.tensors_of("12ab", kinds) for _ in range(2))
     for one, two in zip(first, second, strict=True):
         np.testing.assert_array_equal(np.from_dlpack(one), np.from_dlpack(two))
     starts = [np.from_dlpack(tensor).ctypes.data for tensor in first]
@@ -314,14 +316,14 @@ def test_some_of_a_later_round_descend_from_the_fastest_before(work):
     """Those differ from their parents in few decisions; programs drawn at random in nearly all."""
     module, _ = measure.load(*work)
     drawn = compiler.Sampler(module, 1).distinct(6, set())
-    parents = [(compiler.rebuilt(module, one.trace), 1.0 + k) for k, one in enumerate(drawn)]
-    seen = {one.hash for one in drawn}
+    parents = [(one, 1.0 + k) for k, one in enumerate(drawn)]
+    seen = {compiler.hash_of(one.mod) for one in drawn}
     bred = compiler.Sampler(module, 2).bred(parents, 6, seen)
     assert len(bred) == 6 > compiler.PARENTS and len(seen) == 12
     fastest = [decisions(schedule) for schedule, _ in parents[: compiler.PARENTS]]
     for one in bred:
-        rebuilt = compiler.rebuilt(module, one.trace)
-        assert compiler.hash_of(rebuilt.mod) == one.hash
+        rebuilt = compiler.rebuilt(module, compiler.trace_of(one))
+        assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(one.mod)
         own = decisions(rebuilt)
         changed = [sum(own[k] != x.get(k) for k in own) for x in fastest]
         assert 1 <= min(changed) <= compiler.BRED

@@ -117,6 +117,9 @@ def test_what_has_no_sum_of_many_has_no_tiles():
     assert tilings(Sampler(alone(create_prim_func([image, weights, result])), 0), 16, 9) == []
     assert tilings(Sampler(product(30, 4, 64), 0), 16, 9) == []
     assert tilings(Sampler(product(31, 64, 64), 0), 16, 9) == []
+    numbers = placeholder((64,), name="numbers")
+    total = alone(create_prim_func([numbers, topi.sum(topi.multiply(numbers, numbers))]))
+    assert tilings(Sampler(total, 0), 16, 9) == []
 
 
 def test_vectors_are_as_long_as_the_processors():
