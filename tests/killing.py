@@ -10,7 +10,6 @@ import importlib
 import os
 import runpy
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from tests.interpreter import python
-from tests.stages import LONGEST, REPOSITORY, command, environment
+from tests.stages import command, ran
 
 WEIGHTS = ("last.safetensors", "model.safetensors")
 # Of a history, which differ from run to run.
@@ -42,14 +41,7 @@ def run(program: str, *flags: object, step: int = -1, change: int = -1) -> int |
         How many changes of files it has made; 0 if all was up to date, None if it was killed.
     """
     line = ["-m", "tests.killing", str(step), str(change), *command(program, *flags)[1:]]
-    done = subprocess.run(
-        [python(), *line],
-        cwd=REPOSITORY,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    done = ran([python(), *line])
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     if done.returncode:
         return None

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.builders import COLLECTION
 from tests.interpreter import python, quick
@@ -76,14 +78,14 @@ def run_make(
         folder: of the repository, or of a copy.
         variables: of make.
     """
-    return subprocess.run(
-        make_command(*arguments, venv=quick() if venv is None else venv, **variables),
-        cwd=folder,
-        env=environment() | (environ or {}),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    words = make_command(*arguments, venv=quick() if venv is None else venv, **variables)
+    return ran(words, cwd=folder, env=environment() | (environ or {}))
+
+
+def ran(words: Sequence[object], **options: Any) -> subprocess.CompletedProcess:
+    """Run a command, whatever comes of it; in the repository unless the options say otherwise."""
+    usual = {"cwd": REPOSITORY, "env": environment(), "timeout": LONGEST}
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, **usual | options)
 
 
 def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> list[str]:
@@ -119,11 +121,4 @@ def command(program: str, *flags: object, anew: bool = False) -> list[str]:
 
 def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
     """Run one stage or command on ``COLLECTION``, whatever comes of it."""
-    return subprocess.run(
-        command(program, *flags),
-        cwd=REPOSITORY,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    return ran(command(program, *flags))

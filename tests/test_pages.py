@@ -19,7 +19,7 @@ from lib.runs.variables import check
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import read_dataset
 from tests.interpreter import quick
-from tests.stages import LONGEST, REPOSITORY, environment, make_command
+from tests.stages import REPOSITORY, environment, make_command, ran
 from tests.synthetic import write_collection
 
 RANKING, BUNDLED_WEIGHTS = "docs/tutorials/first-ranking.md", "data/weights/layout-xla-default"
@@ -102,14 +102,7 @@ def typed(line: str, tree: Path, *more: str) -> str:
         if "MODEL" in given:
             tiny.pop("ALSO", None)  # these learn from one collection
         words = make_command(*more, words[1], venv=quick(), **{**tiny, **given})
-    done = subprocess.run(
-        words,
-        cwd=tree,
-        env=environment() | {"PYTHONPATH": str(tree)},
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    done = ran(words, cwd=tree, env=environment() | {"PYTHONPATH": str(tree)})
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import zipfile
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_layout
 from tests.interpreter import python
-from tests.stages import LONGEST, REPOSITORY, command, environment
+from tests.stages import command, ran
 from tests.synthetic import layout_graph, write_dataset
 from tests.tpugraphs.builders import header, members, npy
 
@@ -45,14 +44,7 @@ def test_bombs_stay_below_700_megabytes(tmp_path, key, shape, code):
             file.write(bytes(left % 2**20))
     flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "outputs", "--jobs", 1]
     line = [python(), "-m", "tests.peak", *command("01_preprocess.py", *flags)[1:]]
-    done = subprocess.run(
-        [str(word) for word in line],
-        cwd=REPOSITORY,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    done = ran(line)
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == (code == 2)
     assert int(done.stdout.split()[-1]) < ALLOWED

@@ -16,7 +16,7 @@ from lib.preprocess import collection
 from lib.preprocess.collection import RawFile, write_cache
 from lib.preprocess.stage import Preprocess
 from tests.builders import COLLECTION
-from tests.stages import LONGEST, REPOSITORY, command, environment
+from tests.stages import command, ran
 from tests.synthetic import write_collection
 
 TRAIN = Path("npz/layout/xla/default/train")
@@ -38,15 +38,9 @@ def stage(
     anew: bool = False,
 ):
     """Stage 1 as a user runs it, with a limit that is put on the process."""
-    return subprocess.run(
-        command("01_preprocess.py", "--data", root, "--outputs", outputs, *flags, anew=anew),
-        cwd=REPOSITORY,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        preexec_fn=(lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))) if limit else None,
-    )
+    words = command("01_preprocess.py", "--data", root, "--outputs", outputs, *flags, anew=anew)
+    limited = (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))) if limit else None
+    return ran(words, preexec_fn=limited)
 
 
 def check_told(done: subprocess.CompletedProcess, outputs: Path, reason: str) -> None:

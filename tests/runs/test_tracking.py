@@ -12,7 +12,7 @@ import pytest
 
 from lib.runs import tracking
 from lib.runs.tracking import Tracker, epoch_point
-from tests.stages import LONGEST, environment
+from tests.stages import environment, ran
 
 
 def tracker(folder, **options) -> Tracker:
@@ -167,14 +167,8 @@ def run_program(folder, program: str, *words: str, **variables: str) -> subproce
         "given = {'job_type': 'train', 'group': 'c-e1', 'name': 'fold 0', 'id': 'c-train-0-abc'}\n"
         "given |= {'config': {'epochs': 3}, 'dir': str(folder / 'outputs')}\n"
     )
-    return subprocess.run(
-        [sys.executable, "-c", head + program, *words],
-        cwd=folder,
-        env=environment() | {"HOME": str(folder)} | variables,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-    )
+    own = environment() | {"HOME": str(folder)} | variables
+    return ran([sys.executable, "-c", head + program, *words], cwd=folder, env=own)
 
 
 def test_disabled_imports_no_wandb(tmp_path):
