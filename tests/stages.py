@@ -88,6 +88,14 @@ def ran(words: Sequence[object], **options: Any) -> subprocess.CompletedProcess:
     return subprocess.run([*map(str, words)], capture_output=True, text=True, **usual | options)
 
 
+def script(path: Path, text: str) -> Path:
+    """Write a program in its place, which may be in new folders; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
 def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> list[str]:
     """The command line of make.
 

@@ -16,7 +16,7 @@ from lib.runs.variables import cores
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
 from tests.programs.builders import write_root
-from tests.stages import MAKEFILES, REPOSITORY, environment, run_make, variables_of_make
+from tests.stages import MAKEFILES, REPOSITORY, environment, run_make, script, variables_of_make
 from tests.synthetic import write_collection
 
 WORDS = '#!/bin/sh\nprintf "<%s>" "$@"\n'  # shows what a command was given
@@ -33,10 +33,7 @@ def pristine(tmp_path_factory) -> Path:
     for kept in (f"outputs/{COLLECTION}", "outputs/collect", "old outputs", COLLECTION):
         (folder / kept).mkdir(parents=True)
     for name, text in (("stand-in", STAND_IN), ("words", WORDS)):
-        python = folder / name / "bin" / "python"
-        python.parent.mkdir(parents=True)
-        python.write_text(text)
-        python.chmod(0o755)
+        script(folder / name / "bin" / "python", text)
     return folder
 
 
@@ -208,9 +205,8 @@ def test_versions_that_are_too_old_are_one_line(repository):
     assert re.search(r"\*\*\* GNU make \S+: 4.3 or later is needed. ", done.stderr)
     old = "import sys, runpy; sys.version_info = (3, 9, 18); sys.modules['tomllib'] = None; "
     old += "runpy.run_module('lib.runs.variables', run_name='__main__')"
-    python = repository / "python3.9"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -SEB -c "{old}"\n')
-    python.chmod(0o755)
+    text = f'#!/bin/sh\nexec {sys.executable} -SEB -c "{old}"\n'
+    script(repository / "python3.9", text)
     done = told(repository, "help", PYTHON="./python3.9")
     assert (done.returncode, done.stdout) == (2, "")
     line = "*** PYTHON: is 3.9 here, and must be 3.11 or later; say PYTHON=python3.11 make"
@@ -249,10 +245,8 @@ def test_outputs_that_cannot_be_written_are_one_line(repository):
 
 
 def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(repository):
-    python = repository / "asks" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "turns:$TGRAPH_GPU_TURNS" "$@"\n')
-    python.chmod(0o755)
+    text = '#!/bin/sh\necho "turns:$TGRAPH_GPU_TURNS" "$@"\n'
+    script(repository / "asks" / "bin" / "python", text)
     for given, jobs, turns in (({}, str(cores()), "1"), ({"JOBS": 7}, "7", "")):
         asked = {"venv": "asks", "environ": {"OMP_NUM_THREADS": "99"}, **given}
         said = told(repository, "preprocess", **asked).stdout
@@ -287,10 +281,8 @@ def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(
 
 
 def test_a_torch_scatter_that_cannot_be_compiled_is_one_warning(repository):
-    python = repository / "failing" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho detected CUDA 12.1 >&2\nexit 1\n")
-    python.chmod(0o755)
+    text = "#!/bin/sh\necho detected CUDA 12.1 >&2\nexit 1\n"
+    script(repository / "failing" / "bin" / "python", text)
     (repository / "failing" / ".ready").touch()
     ready = ("-ofailing/.ready", "VENV=failing", "failing/.ready-scatter")
     done = told(repository, *ready)

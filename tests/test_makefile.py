@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
-from tests.stages import SCRIPTS, make, run_make
+from tests.stages import SCRIPTS, make, run_make, script
 from tests.stages import stages_in as started
 from tests.synthetic import write_collection
 
@@ -29,10 +29,7 @@ def make_in(folder, *arguments: str, **variables: object) -> str:
 def made(tmp_path_factory):
     """A folder where everything is made."""
     folder = tmp_path_factory.mktemp("made")
-    python = folder / "venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(STAND_IN)
-    python.chmod(0o755)
+    script(folder / "venv" / "bin" / "python", STAND_IN)
     (folder / "venv" / ".ready").touch()  # for makes that make starts
     write_collection(folder / "data", COLLECTION, train=2, valid=1, test=0)
     assert worked(make_in(folder)) == list(SCRIPTS)
@@ -122,9 +119,9 @@ def test_flags_reach_the_stages(run):
     given = {"MODEL": "tgraph", "EPOCHS": 7, "TTA": 8, "HOPS": 2, "SEED": 9}
     given["ARGS"] = "--channels 32"
     lines = run("-n", "all", **given).splitlines()
-    found = {script: [line for line in lines if f" {script} " in line] for script in SCRIPTS}
-    assert [len(found[script]) for script in SCRIPTS] == [1, 2, 2, 1]
-    for line in (line for script in SCRIPTS for line in found[script]):
+    found = {name: [line for line in lines if f" {name} " in line] for name in SCRIPTS}
+    assert [len(found[name]) for name in SCRIPTS] == [1, 2, 2, 1]
+    for line in (line for name in SCRIPTS for line in found[name]):
         assert f"--collection {COLLECTION} " in line
         assert "--seed 9" in line
         assert "--channels 32" in line
@@ -187,10 +184,7 @@ def srun(made, tmp_path):
     """A folder where nothing is made yet, with a function that makes on a cluster there."""
     for name in ("venv", "data"):
         shutil.copytree(made / name, tmp_path / name)
-    path = tmp_path / "bin" / "srun"
-    path.parent.mkdir()
-    path.write_text(SRUN)
-    path.chmod(0o755)
+    path = script(tmp_path / "bin" / "srun", SRUN)
 
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
         given = {"ON": "srun -c2 --comment='my run'", "FOLDS": 2, "JOBS": 1}

@@ -20,7 +20,7 @@ from tests.commands import call
 from tests.interpreter import python
 from tests.programs.builders import COLLECTION, write_root
 from tests.programs.latency.networks import write_network
-from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
+from tests.stages import REPOSITORY, SCRIPTS, environment, make, script, stages_in
 from tests.test_pages import PYTHON, python_of
 
 PLUS = "--folds-total 2 --channels 16"
@@ -97,10 +97,8 @@ def latency(run, tmp_path):
     """A function that asks how long a network takes; in place of TVM, a file is copied."""
     folder, _, _ = run
     network = write_network(tmp_path / "network.npz")
-    tvm = tmp_path / "tvm"
     refusing = '[ "$3" != wrong ] || { echo "error: no such network" >&2; exit 2; }'
-    tvm.write_text(f'#!/bin/sh\n{refusing}\ncp {network} "$4"\n')
-    tvm.chmod(0o755)
+    tvm = script(tmp_path / "tvm", f'#!/bin/sh\n{refusing}\ncp {network} "$4"\n')
 
     def ask(*words: object, **changes: object):
         given = {"--outputs": folder, "--data": folder.parent / "data", "--tvm": tvm, **changes}
@@ -156,9 +154,8 @@ def search(run, tmp_path, monkeypatch):
     """A function that searches; in place of TVM, a program makes schedules up."""
     folder, _, _ = run
     monkeypatch.setattr(locks, "CORES", tmp_path)  # other searches do not matter
-    tvm = tmp_path / "tvm"
-    tvm.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.programs.search.half "$@"\n')
-    tvm.chmod(0o755)
+    text = f'#!/bin/sh\nexec {sys.executable} -m tests.programs.search.half "$@"\n'
+    tvm = script(tmp_path / "tvm", text)
 
     def ask(network: str, **changes: object):
         given = {"--outputs": folder, "--data": folder.parent / "data", "--tvm": tvm, **changes}

@@ -9,6 +9,7 @@ import torch
 from torch.utils import cpp_extension
 
 from lib import native
+from tests.stages import script
 
 
 def test_an_environment_whose_path_has_blanks_and_quotes(tmp_path, monkeypatch):
@@ -43,14 +44,10 @@ def built(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.ops, "load_library", load)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     for name in ("ccache", "g++"):
-        _program(programs / name, 'exec "$@"' if name == "ccache" else "echo g++ 12.2.0")
+        line = 'exec "$@"' if name == "ccache" else "echo g++ 12.2.0"
+        script(programs / name, f"#!/bin/sh\n{line}\n")
     monkeypatch.setenv("CXX", "g++")
     return path, done, programs
-
-
-def _program(path, line: str) -> None:
-    path.write_text(f"#!/bin/sh\n{line}\n")
-    path.chmod(0o755)
 
 
 def _available() -> bool:

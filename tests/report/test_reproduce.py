@@ -12,7 +12,7 @@ from lib.report import reproduce
 from lib.settings import described
 from tests.builders import COLLECTION
 from tests.commands import call
-from tests.stages import run_make
+from tests.stages import run_make, script
 from tests.synthetic import write_collection
 
 TABLES = reproduce.read_tables()
@@ -100,9 +100,8 @@ def test_one_that_was_ended_goes_on_to_the_same_table(tiny):
 
 def test_a_run_that_fails_is_a_line_and_the_others_run(tmp_path):
     """Through the Makefile, which hands its variables down."""
-    stand_in = tmp_path / "make"
-    stand_in.write_text('#!/bin/sh\necho "$* FOLDS=$FOLDS" >> "$0.calls"\nexit 1\n')
-    stand_in.chmod(0o755)
+    text = '#!/bin/sh\necho "$* FOLDS=$FOLDS" >> "$0.calls"\nexit 1\n'
+    stand_in = script(tmp_path / "make", text)
     of_row = [cell for cell in CELLS["gst1"] if cell.row["name"] == "GST"]
     cell = next(cell for cell in of_row if cell.collection == COLLECTION)
     path = tmp_path / "out" / replace(cell.resolved.settings, **cell.names(0)).results

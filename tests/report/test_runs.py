@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.report.conftest import FOLDER
-from tests.stages import run_make
+from tests.stages import run_make, script
 
 RUNS = ("train-0", "train-1", "ensemble")
 
@@ -31,12 +31,10 @@ def test_runs_that_were_kept_wait_for_a_key(finished, tmp_path, monkeypatch):
 
 def test_runs_are_uploaded_each_within_a_time_and_what_is_left_is_named(tmp_path):
     """W&B ends well with all, marks what it has uploaded, and may never end."""
-    (tmp_path / "bin").mkdir()
     upload = 'case "$*" in *" sync --yes "*good*) touch "$5/run-x.wandb.synced" ;; esac'
     limit = '[ $1 = 100 ] || exit 3; shift; case "$*" in *hangs*) exit 124 ;; esac; exec "$@"'
     for name, line in (("python", upload), ("timeout", limit)):
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
+        script(tmp_path / "bin" / name, f"#!/bin/sh\n{line}\n")
     runs = [
         tmp_path / "wandb" / f"offline-run-{name}" for name in ("bad", "good", "hangs", "good2")
     ]

@@ -14,6 +14,7 @@ from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, check_timeable, time_best
 from lib.tpugraphs.program import Program, read_program
 from tests.scoring.test_possible import program  # noqa: F401
+from tests.stages import script
 from tests.tpugraphs.builders import computation, instruction, module
 
 F32 = 11
@@ -101,12 +102,9 @@ def test_operands_of_a_module_are_in_their_order(tmp_path):
     assert slot_ranks(hlo(tmp_path)) == [(3, 2, 3), (0, 3, 0)]
 
 
-def stand_in(folder: Path, script: str) -> Path:
+def stand_in(folder: Path, lines: str) -> Path:
     """A script that is called in place of a Python with JAX."""
-    path = folder / "python"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
+    return script(folder / "python", f"#!/bin/sh\n{lines}\n")
 
 
 def test_the_clocks_word_on_some_configurations(tmp_path):
@@ -127,13 +125,13 @@ def test_the_clocks_word_on_some_configurations(tmp_path):
 def test_a_configuration_that_ends_xla_loses_its_own_time_alone(tmp_path):
     """Layout assignment does abort on CPUs, and takes the process with it."""
     drawn = with_drawn(hlo(tmp_path), Request("random", 4), "cpu", lambda one: one)
-    script = """case "$(md5sum <$3/1.pb)$(ls $3)" in *2.pb*|*{bad}*) kill -ABRT $$;; esac
+    lines = """case "$(md5sum <$3/1.pb)$(ls $3)" in *2.pb*|*{bad}*) kill -ABRT $$;; esac
 echo '{{"rounds": [[1000, 1000], [800, 800]]}}' >$3/rounds.json"""
     rounds = '{"rounds": [[9, 9], [9, 9]]}'
     copies = f"cp $3/1.pb {tmp_path}/bad.pb; echo '{rounds}' >$3/rounds.json"
     time_best(drawn, [2], stand_in(tmp_path, copies))
     bad = hashlib.md5((tmp_path / "bad.pb").read_bytes()).hexdigest()
-    found = time_best(drawn, [1, 2, 3], stand_in(tmp_path, script.format(bad=bad)))
+    found = time_best(drawn, [1, 2, 3], stand_in(tmp_path, lines.format(bad=bad)))
     assert (found.of, found.compilers_own) == ({1: 800, 2: None, 3: 800}, 1000)
     with pytest.raises(UserError, match=r"a\.hlo\.pb: XLA ended without a result: exit code -6"):
         time_best(drawn, [1], stand_in(tmp_path, "kill -ABRT $$"))

@@ -16,12 +16,13 @@ from lib.programs.search.record import TaskSearch
 from lib.programs.tensorir.records import table_path
 from tests.commands import call
 from tests.programs.builders import write_root
+from tests.stages import script
 
 
 def test_a_limit_and_variables_reach_the_half_with_tvm(tmp_path, monkeypatch):
-    tvm, words = tmp_path / "tvm", tmp_path / "words"
-    tvm.write_text(f'#!/bin/sh\necho "$@" $GLIBC_TUNABLES $TVM_NUM_THREADS >{words}\n')
-    tvm.chmod(0o755)
+    words = tmp_path / "words"
+    text = f'#!/bin/sh\necho "$@" $GLIBC_TUNABLES $TVM_NUM_THREADS >{words}\n'
+    tvm = script(tmp_path / "tvm", text)
     flags = ["--network", "net", "--limit", "7", "--tvm", str(tvm), "--threads", "2"]
     args = search.parser().parse_args(flags)
     for own, expected in ((None, "glibc.malloc.hugetlb=1"), ("mine", "mine")):
@@ -35,9 +36,7 @@ def test_a_limit_and_variables_reach_the_half_with_tvm(tmp_path, monkeypatch):
 
 
 def test_a_half_that_is_gone_before_it_is_answered_is_told(tmp_path):
-    tvm = tmp_path / "tvm"
-    tvm.write_text("#!/bin/sh\nkill -9 $$\n")
-    tvm.chmod(0o755)
+    tvm = script(tmp_path / "tvm", "#!/bin/sh\nkill -9 $$\n")
     args = search.parser().parse_args(["--network", "net", "--tvm", str(tvm)])
     told = pytest.raises(UserError, match="the process that has TVM was ended by SIGKILL")
     with told, search.started(search.command_of(args, tmp_path, 0)) as (child, answer):
