@@ -179,6 +179,7 @@ def test_no_value_is_run(pristine, name):
         (["compare", "A=x"], "usage: make compare A=outputs/x B=outputs/y"),
         (["rank"], "usage: make rank PROGRAM=file"),
         (["all", "COLLECTION=tile-xla", "HOPS=2"], "unrecognized arguments: --hops 2"),
+        (["all", "COLLECTION=tile-xl", "EPOCHS=2"], "; did you mean tile-xla?"),
         (["all", "ALSO=tile-xla"], "error: --also tile-xla: 'tile-xla' is none of none, all, "),
         (["all", "PYTHON=no-such-python"], "PYTHON=no-such-python: does not run. "),
     ],

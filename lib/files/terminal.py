@@ -70,7 +70,7 @@ def duration(seconds: float) -> str:
 def readable(count: float) -> str:
     """Bytes for people, with a unit and three significant digits: ``13.4 MB``."""
     for unit in UNITS:
-        if count < 1000 or unit == UNITS[-1]:
+        if count < 999.5 or unit == UNITS[-1]:
             break
         count /= 1000
     return f"{count:.3g} {unit}"

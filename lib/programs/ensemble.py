@@ -83,7 +83,9 @@ def evaluate_all(
 
     Args:
         blended: ``graph, config, score, variance`` of each section.
-        cache, collection: of the programs.
+        cache: of the programs.
+        apart: measurements that are kept apart, of which tensor programs have none.
+        settings: of the model.
     """
     devices = [device["name"] for device in cache.manifest["devices"]]
     sections = {}

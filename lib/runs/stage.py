@@ -89,9 +89,11 @@ def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
         parser.add_argument("--jobs", type=int, default=cores, help="worker processes (one a core)")
         parser.add_argument("--keep-going", action="store_true", help="name bad files, skip them")
     if stage in ("train", "infer"):
-        parser.add_argument("--fold", type=int, required=True, help="which fold, from 0")
+        help = "whose validation graphs are left out of training, from 0"
+        parser.add_argument("--fold", type=int, required=True, help=help)
     if stage in ("train", "ensemble"):
-        parser.add_argument("--folds", type=int, help="folds 0 to this minus 1 (default: all)")
+        help = "how many are trained and blended, from fold 0 on (default: all)"
+        parser.add_argument("--folds", type=int, help=help)
     return parser
 
 

@@ -31,7 +31,9 @@ class _StageFlags(Parser):
             dataset = dataclasses.replace(dataset, hardware=named.hardware or dataset.hardware)
             model = settings_class(named.collection, named.model, dataset)
             _add_settings(self, model)
-        else:  # it is asked for, or refused
+        else:
+            if named.collection and not named.help:
+                settings_class(named.collection, named.model)  # says which there are
             self.epilog = _models()
         if named.show:  # which needs no fold
             for action in self._actions:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lib.files.terminal import duration, paint, printable, table
+from lib.files.terminal import duration, paint, printable, readable, table
 
 
 class Terminal(io.StringIO):
@@ -51,3 +51,8 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch):
 def test_a_table_is_never_broken_or_cut():
     row = ["long" * 100, "[b]"]
     assert table([row]) == "   ".join(row)
+
+
+def test_bytes_have_three_digits_and_a_unit():
+    counts = (0, 12, 999.4e3, 999.7e6, 13.44e6)
+    assert [*map(readable, counts)] == ["0 B", "12 B", "999 kB", "1 GB", "13.4 MB"]

@@ -33,8 +33,7 @@ _extractor = meta_schedule.feature_extractor.PerStoreFeature()
 def features(schedules: Sequence[Schedule]) -> list[np.ndarray]:
     """Return (rows, 164) float32 of each program: log2(1 + x) of MetaSchedule's features.
 
-    A row stands for a buffer: the last store of something that is no constant. A module becomes a
-    schedule first, which takes as long as its features: who has schedules gives those.
+    A row stands for a buffer: the last store of something that is no constant.
     """
     first = schedules[0].mod
     context = meta_schedule.TuneContext(mod=first, target=SCHEDULE_TARGET, num_threads=1)

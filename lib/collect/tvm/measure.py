@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
@@ -46,9 +47,11 @@ class Pending:
         readings = self.batch.readings
         timed = {"seconds": readings.seconds[None], "check": readings.checks[None]}  # of one device
         programs = [self.programs[k] for k in self.batch.running]
-        fields = raw.scheduled(programs)
         if self.metadata["phase"] == "again":
-            fields = {"hash": fields["hash"]}
+            hashes = [compiler.hash_of(program.mod) for program in programs]
+            fields = {"hash": np.array(hashes, "U16")}
+        else:
+            fields = raw.scheduled(programs)
         raw.write(self.place, fields | timed, self.metadata)
 
 

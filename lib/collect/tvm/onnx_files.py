@@ -133,7 +133,7 @@ def prepared(model: ModelProto) -> ModelProto:
 
     Weights that are inputs as well, as in every older file, are weights. Operators of older sets,
     such as normalizations and softmax, become those of :data:`OPSET`. Functions become their
-    operators. Dropout does nothing, and a mean of several is their sum over their number.
+    operators. Dropout does nothing.
     """
     weights = {weight.name for weight in model.graph.initializer}
     inputs = [tensor for tensor in model.graph.input if tensor.name not in weights]
@@ -142,6 +142,12 @@ def prepared(model: ModelProto) -> ModelProto:
     if any(one.domain in ("", "ai.onnx") and one.version < OPSET for one in model.opset_import):
         model = onnx.version_converter.convert_version(model, OPSET)
     model = onnx.inliner.inline_local_functions(model)
+    used = {name for node in model.graph.node for name in node.input}
+    used |= {tensor.name for tensor in model.graph.output}
+    for node in model.graph.node:
+        if node.op_type == "Dropout" and not used & {*node.output[1:]}:
+            own = node.input[0], node.output[0]
+            node.CopyFrom(onnx.helper.make_node("Identity", own[:1], own[1:]))
     return model
 
 
@@ -236,7 +242,7 @@ def session(model: ModelProto, threads: int = 1, simple_as: Path | None = None) 
 
 
 def _frontend() -> Callable[..., Any]:
-    """Return TVM's frontend, which takes sums, maxima and minima of two tensors at a time.
+    """Return TVM's frontend, which takes sums, means, maxima and minima of two tensors at a time.
 
     By itself it stacks the tensors, and TVM's change of layouts fails at a stack.
     """

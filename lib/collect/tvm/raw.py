@@ -48,8 +48,8 @@ def scheduled(programs: Sequence[Any]) -> dict[str, np.ndarray]:
 
 
 def described(programs: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Return trees and features of TVM's modules, or schedules; where the two disagree, a program
-    is not ``joined``, and its features are zeros."""
+    """Return trees and features of TVM's schedules; where the two disagree, a program is not
+    ``joined``, and its features are zeros."""
     from lib.collect.tvm.features import Walked, accesses_of, disagreement, features
 
     tables = features(programs) if programs else []

@@ -303,8 +303,7 @@ def jobs_of(
         graph: its own.
 
     Returns:
-        Tasks, what each computes, how often it is called, and the values of its first call; those
-        that store constants alone are left out, since there is nothing to schedule.
+        Tasks, what each computes, how often it is called, and the values of its first call.
     """
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks)).tolist()

@@ -19,7 +19,7 @@ MOST = 1.1  # times as many multiplications as there have to be
 
 def transposed(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Return a transposed convolution, channels last, as an ordinary one and a change of places; as
-    products and sums of these if that takes fewer multiplications.
+    products and sums of these if that takes fewer multiplications, or of a volume.
 
     Result ``stride * m + r`` is the sum over q of input ``m - q`` times ``stride * q + r`` of the
     kernel. So one convolution computes all r as channels of their own, which then become places.

@@ -20,8 +20,8 @@ class Input:
         prepare: (cached graph, settings) -> the graph as the other functions here take it, and
             training.
         scores: (network in evaluation mode, prepared graph, configurations at a time, (r,)
-            positions in the cache or None for all of them) -> (r,) float64; ``None`` where many
-            graphs are scored together (:mod:`lib.programs.inputs`).
+            positions in the cache) -> (r,) float64; ``None`` where many graphs are scored together
+            (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
         takes_less: memory, in words, where a graph may take more than there is: the process is
@@ -30,7 +30,7 @@ class Input:
     """
 
     prepare: Callable[[Any, Any], Any]
-    scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
+    scores: Callable[[Any, Any, int, np.ndarray], np.ndarray] | None
     groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
     takes_less: str = ""
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}

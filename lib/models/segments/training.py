@@ -42,9 +42,6 @@ class EmbeddingTable:
         sizes: (configurations, segments) of each graph.
         width: of an embedding.
 
-    Attributes:
-        step: number of the step that is under way.
-
     Raises:
         UserError: if it would have more than half of the memory that is free.
     """
@@ -67,8 +64,8 @@ class EmbeddingTable:
         """Return the entries of some configurations of a graph.
 
         Returns:
-            ``(steps, embeddings)``: (b, s) int64, when each was written, 0 for never; and
-            (b, s, width) float32.
+            ``(known, embeddings)``: (b, s) booleans, which were written; and (b, s, width)
+            float32.
         """
         segments = np.arange(self.sizes[name][1])
         places = self._places(name, configurations[:, None], segments)

@@ -154,8 +154,12 @@ class TGraph(GraphStates):
         return self.out(shared.pooled(group)).squeeze(-1)
 
     def bytes_shared(self, nodes: int) -> int:
-        """Memory that :meth:`share` needs for each configuration of a graph."""
-        return nodes * self.out.in_features * 3 // 2 * self.precision.itemsize
+        """Memory that :meth:`share` needs for each configuration of a graph.
+
+        What is kept has 3/2 numbers a channel; on a GPU there are 7/2 while it is computed.
+        """
+        halves = 7 if self.runs_kernels(self.first.weight) else 3
+        return nodes * self.out.in_features * halves // 2 * self.precision.itemsize
 
     def runs_native(self, like: Tensor) -> bool:
         """Return whether the compiled loops do for rows of this tensor's type and device."""

@@ -24,10 +24,9 @@ class Network:
         name: the network's.
         calls: (task, numbers of the calls that it waits for), in the order of the code.
         traffic: of each call, what it reads of weights and inputs, and writes.
-        hashes, operators: of each task: which it is, and what it computes.
+        operators: what each task computes.
         programs: under the schedules that were drawn, without latencies; those of a task are
             together, in the order of the tasks.
-        owner: (n,) which task each program is of.
         schedules: (n,) which schedule each is, by its hash.
     """
 

@@ -218,6 +218,21 @@ def test_operators_of_onnx_that_tvm_reads_in_another_form(tmp_path, operator, in
     assert found.names[0].startswith("matmul")
 
 
+def test_a_convolution_and_dropout_may_be_the_end_of_an_onnx_file(tmp_path):
+    """ONNX Runtime takes other dropouts out, and TVM knows no layout of this one."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    weight = np.random.default_rng(0).standard_normal((16, 8, 3, 3)).astype(np.float32)
+    nodes = helper.make_node("Conv", ["x", "w"], ["h"]), helper.make_node("Dropout", ["h"], ["y"])
+    x, y = (
+        [helper.make_tensor_value_info(name, kind, shape)]
+        for name, shape in (("x", [1, 8, 9, 9]), ("y", [1, 16, 7, 7]))
+    )
+    graph = helper.make_graph(nodes, "a", x, y, [onnx.numpy_helper.from_array(weight, "w")])
+    opsets = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=7), tmp_path / "a.onnx")
+    assert graph_of(imported(named(str(tmp_path / "a.onnx"), None))).names
+
+
 def test_functions_of_an_onnx_file_are_taken_into_their_operators(tmp_path):
     path, _ = perceptron(tmp_path / "a.onnx", 2, "Twice")
     model, opset = onnx.load(path), onnx.helper.make_opsetid("", 18)
