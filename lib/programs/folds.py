@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.programs.settings import RANDOM_PARTS, ProgramCollection
 from lib.programs.task import networks_of
-from lib.ranking.folds import folds_of
+from lib.ranking.folds import FoldSettings, folds_of
 
 TEST_TENTH = RANDOM_PARTS - 1
 Pairs = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
@@ -56,7 +55,7 @@ def sides_of_fold(cache: Cache, fold: int, settings: ProgramCollection) -> dict[
     return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
 
 
-def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: Any) -> set[str]:
+def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
     """Return the tasks that a network of the fold calls.
 
     Args:

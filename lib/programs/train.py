@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -74,16 +74,20 @@ class ProgramsFold(Fold):
     held: Programs
     devices: Tensor
     labels: Tensor | None = None
+    train: list[str] = field(init=False)
+    valid: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
         """Return the programs of a fold, in memory; raises UserError if a side has none."""
         sides = sides_of_fold(cache, fold, settings)
-        train, valid = sides["train"], sides["valid"]
-        if not train or not valid:
+        if not sides["train"] or not sides["valid"]:
             raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
-        loaded = (load_programs(cache, side) for side in (train, valid))
-        return cls([*train], [*valid], settings, *loaded, device_features(devices_of(cache)))
+        loaded = (load_programs(cache, sides[side]) for side in ("train", "valid"))
+        return cls(settings, *loaded, device_features(devices_of(cache)))
 
     def standardize(self, network: nn.Module) -> None:
         """Fit the transforms of features and of labels to the training programs."""

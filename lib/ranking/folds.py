@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Protocol
 
 from lib.files.errors import UserError
 
@@ -26,6 +26,22 @@ RUN = re.compile(
     re.VERBOSE,
 )
 SAME = {"resnet": "resnet50", "resnet_v1": "resnet50", "unet_3d": "unet3d", "mask_rcnn": "maskrcnn"}
+
+
+class FoldSettings(Protocol):
+    """The settings that folds depend on; every :class:`lib.settings.Settings` has them."""
+
+    @property
+    def folds_total(self) -> int:
+        """Number of folds."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the assignment."""
+
+    @property
+    def keep_together(self) -> str:
+        """Unit that is never split between folds, one of ``TOGETHER``."""
 
 
 def assign_folds(
@@ -70,13 +86,13 @@ def assign_folds(
     return folds
 
 
-def folds_of(names: Iterable[str], settings: Any) -> dict[str, int]:
+def folds_of(names: Iterable[str], settings: FoldSettings) -> dict[str, int]:
     """Return :func:`assign_folds` under a collection's settings."""
     return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
 
 
 def splits_of_fold(
-    learning: Iterable[str], test: Iterable[str], fold: int, settings: Any
+    learning: Iterable[str], test: Iterable[str], fold: int, settings: FoldSettings
 ) -> dict[str, list[str]]:
     """Return the graphs that are ``valid``, ``test`` and ``train`` for one fold, each sorted.
 

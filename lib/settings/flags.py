@@ -10,7 +10,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError
 from lib.settings.base import Settings
 from lib.settings.resolved import dataset_for
-from lib.settings.tables import COLLECTIONS, MODELS, settings_class
+from lib.settings.tables import COLLECTIONS, MODELS, check_collection, settings_class
 
 
 class _StageFlags(Parser):
@@ -33,7 +33,7 @@ class _StageFlags(Parser):
             _add_settings(self, model)
         else:
             if named.collection and not named.help:
-                settings_class(named.collection, named.model)  # says which there are
+                check_collection(named.collection)
             self.epilog = _models()
         if named.show:  # which needs no fold
             for action in self._actions:

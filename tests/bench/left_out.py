@@ -98,7 +98,7 @@ class LeftOut:
             programs = load_programs(cache, all_pairs(cache, names))
             seconds = programs.seconds[:, known]
             parts.append(replace(programs, seconds=seconds).some(np.isfinite(seconds).any(1)))
-        data = ProgramsFold([], [], settings, *parts, self.features[known])
+        data = ProgramsFold(settings, *parts, self.features[known])
         with tempfile.TemporaryDirectory() as folder:
             training = Training(data, fold, Path(folder) / "state", "left out")
             list(training.run())

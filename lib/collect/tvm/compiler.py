@@ -279,13 +279,13 @@ def new(schedules: Sequence[Schedule], seen: set[str]) -> list[Schedule]:
     return programs
 
 
-def trace_of(schedule: Schedule) -> str:
+def decisions_of(schedule: Schedule) -> str:
     """Return JSON of a schedule's decisions: applied to its task, they give its program again."""
     return tvm.ir.save_json(schedule.trace.as_json(False))
 
 
 def rebuilt(task: IRModule, trace: str) -> Schedule:
-    """Return the schedule of a task that :func:`trace_of` stands for."""
+    """Return the schedule of a task that :func:`decisions_of` stands for."""
     schedule = Schedule(task)
     tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
     return schedule

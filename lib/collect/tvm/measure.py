@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
@@ -47,12 +46,8 @@ class Pending:
         readings = self.batch.readings
         timed = {"seconds": readings.seconds[None], "check": readings.checks[None]}  # of one device
         programs = [self.programs[k] for k in self.batch.running]
-        if self.metadata["phase"] == "again":
-            hashes = [compiler.hash_of(program.mod) for program in programs]
-            fields = {"hash": np.array(hashes, "U16")}
-        else:
-            fields = raw.scheduled(programs)
-        raw.write(self.place, fields | timed, self.metadata)
+        fields = raw.hashed if self.metadata["phase"] == "again" else raw.scheduled
+        raw.write(self.place, fields(programs) | timed, self.metadata)
 
 
 class Bench:

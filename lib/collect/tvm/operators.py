@@ -215,10 +215,19 @@ def _rounded(x: Tensor, y: Any, *, rounding_mode: str | None) -> Any:
     return torch.div(x, torch.full((), y, dtype=x.dtype), rounding_mode=rounding_mode)
 
 
-def _group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *sizes: Any) -> Any:
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    _batch: int,
+    channels: int,
+    _size: int,
+    groups: int,
+    epsilon: float,
+) -> Any:
     """Return a group normalization (Wu and He 2018, equations 1 and 2) as a scale and a shift of
     each channel, from the means of channels, which vectors can go along."""
-    (_, channels, _, groups, epsilon), space = sizes, [*range(2, x.ndim)]
+    space = [*range(2, x.ndim)]
     if not space:
         return NotImplemented
     mean, square = (

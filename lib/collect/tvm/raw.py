@@ -35,16 +35,19 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
     return path(work, phase, turn, task).with_suffix(FAILED)
 
 
-def scheduled(programs: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Return TVM's schedules as :func:`described`, and which they are."""
-    from lib.collect.tvm.compiler import hash_of, trace_of
+def hashed(programs: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return which programs TVM's schedules are."""
+    from lib.collect.tvm.compiler import hash_of
 
-    traces = json.dumps([*map(trace_of, programs)])
-    return {
-        **described(programs),
-        "hash": np.array([hash_of(program.mod) for program in programs], "U16"),
-        "traces": np.frombuffer(zlib.compress(traces.encode()), np.uint8),
-    }
+    return {"hash": np.array([hash_of(program.mod) for program in programs], "U16")}
+
+
+def scheduled(programs: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Return TVM's schedules as :func:`described` and :func:`hashed`, and their decisions."""
+    from lib.collect.tvm.compiler import decisions_of
+
+    traces = zlib.compress(json.dumps([*map(decisions_of, programs)]).encode())
+    return described(programs) | hashed(programs) | {"traces": np.frombuffer(traces, np.uint8)}
 
 
 def described(programs: Sequence[Any]) -> dict[str, np.ndarray]:

@@ -144,7 +144,12 @@ class Search:
         return tilings(sampler, lanes_of(self.args.device), TILED) if asks else []
 
     def rounds(
-        self, sampler: compiler.Sampler, talk: Talk, left: int, measure: Any, tiled: list | None
+        self,
+        sampler: compiler.Sampler,
+        talk: Talk,
+        left: int,
+        measure: Callable[[Sequence[Schedule]], list[float]],
+        tiled: Sequence[Schedule] | None,
     ) -> None:
         """Measure so many more.
 

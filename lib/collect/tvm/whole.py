@@ -26,7 +26,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.compiler import Sampler, differ, hash_of, rebuilt, trace_of
+from lib.collect.tvm.compiler import Sampler, decisions_of, differ, hash_of, rebuilt
 from lib.collect.tvm.cost_model import PredictorModel, Talk, standard
 from lib.collect.tvm.graph import Graph, graph_of
 from lib.collect.tvm.importing import imported
@@ -97,7 +97,7 @@ def searched(number: int) -> Found:
 def fastest(task: IRModule, model: PredictorModel) -> Found:
     """Return what a cost model likes best of a task; the task itself if it likes nothing."""
     log, schedule = model.best.get(hash_of(task), (math.inf, None))
-    return float(np.exp(log)), trace_of(schedule or Schedule(task))
+    return float(np.exp(log)), decisions_of(schedule or Schedule(task))
 
 
 def predicted(graph: Graph, args: argparse.Namespace, talk: Talk) -> list[Schedule]:

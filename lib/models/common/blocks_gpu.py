@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -71,21 +71,19 @@ def _weights(block: nn.Module) -> Weights:
 
 @dataclass
 class _Kept:
-    """What the way back through a block reads.
+    """What the way back through a block reads of what comes before attention.
 
     Attributes:
         normal: (n, b, channels), the normalized input.
         scale: (b * channels,) float32, 1 over the input's deviation.
         weight: (2 width, channels), of a node's own vector and of its neighbours'.
         pre: (n * b, width), vectors before L2 norm.
-        sums: (n, width) float32, logarithms of what the softmax divides by; set by attention.
     """
 
     normal: Tensor
     scale: Tensor
     weight: Tensor
     pre: Tensor
-    sums: Tensor = field(init=False)
 
 
 class _Blocks(torch.autograd.Function):
@@ -102,9 +100,9 @@ class _Blocks(torch.autograd.Function):
         x = _expanded(table, batch, dtype)
         for weights in ctx.weights:
             kept = _convolved(x, batch.program, weights)
-            x, kept.sums = _attended(x, kept.pre, weights)
+            x, sums = _attended(x, kept.pre, weights)
             if keep:
-                ctx.kept.append(kept)
+                ctx.kept.append((kept, sums))
         return x.mean(dim=0, dtype=torch.float32)
 
     @staticmethod
@@ -115,7 +113,7 @@ class _Blocks(torch.autograd.Function):
         gradient = gradient.contiguous() / ctx.batch.node_count
         apart, gradients = 0, ()  # pooled: the gradients of all nodes are the same
         for weights in reversed(ctx.weights):
-            gradient, ours = _block_backward(gradient, apart, ctx.batch, weights, ctx.kept.pop())
+            gradient, ours = _block_backward(gradient, apart, ctx.batch, weights, *ctx.kept.pop())
             apart, gradients = gradient.stride(0), ours + gradients
         return _expanded_backward(gradient, ctx.batch), None, None, *gradients
 
@@ -172,7 +170,8 @@ def _convolved(x: Tensor, program: Program, weights: Weights) -> _Kept:
 def _attended(
     x: Tensor, pre: Tensor, weights: Weights, group: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return a block's output, (n, b, channels), and logarithms of what its softmax divides by.
+    """Return a block's output, (n, b, channels), and logarithms of what its softmax divides by,
+    (n, width) float32.
 
     Args:
         x, pre: input, and what comes before attention, of all configurations.
@@ -184,9 +183,9 @@ def _attended(
     (nodes, stored, channels), (*gate, log_t) = x.shape, weights[4:]
     size = stored if group is None else len(group)
     out, sums = x.new_empty((nodes, size, channels)), log_t.new_empty((nodes, channels // 2))
-    chosen = pre if group is None else group  # not read if there is none
+    members = pre if group is None else group  # not read if there is none
     kernels.attend[(nodes,)](
-        pre, x, chosen, out, sums, *gate, log_t, size, stored, group is not None, *_widths(gate),
+        pre, x, members, out, sums, *gate, log_t, size, stored, group is not None, *_widths(gate),
         **ATTEND,
     )  # fmt: skip
     return out, sums
@@ -226,7 +225,7 @@ def share(blocks: nn.ModuleList, table: Tensor, batch: GraphBatch, dtype: torch.
 
 
 def _block_backward(
-    gradient: Tensor, apart: int, batch: GraphBatch, weights: Weights, kept: _Kept
+    gradient: Tensor, apart: int, batch: GraphBatch, weights: Weights, kept: _Kept, sums: Tensor
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return gradients by a block's input, (n, b, channels) float32, and by each weight.
 
@@ -235,7 +234,7 @@ def _block_backward(
         apart: distance between two nodes of the gradient; 0 if all have the same.
         batch: which was computed.
         weights: of the block.
-        kept: what its way forward has kept.
+        kept, sums: of its way forward.
     """
     from lib.models.common import kernels
 
@@ -247,7 +246,7 @@ def _block_backward(
     partial = gradient.new_empty((programs, sum(sizes)))
     by_products = kept.normal.new_empty((nodes * size, 2 * width))
     kernels.attend_backward[(programs,)](
-        kept.pre, kept.sums, gradient, apart, by_products, partial, *gate, log_t,
+        kept.pre, sums, gradient, apart, by_products, partial, *gate, log_t,
         batch.program.pointers, nodes, size, *widths, **ATTEND_BACKWARD,
     )  # fmt: skip
     by_first, by_second, by_bias, by_degree_bias, by_squeeze, by_excitation, by_log_t = partial.sum(

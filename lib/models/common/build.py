@@ -30,9 +30,9 @@ def build_network(settings: Any, **widths: Any) -> nn.Module:
     """
     device = resolve_device(settings.device)
     # Parameters of the network and of its bases are settings, or widths, of the same names.
-    made, offered = named(settings.network), {**vars(settings), **widths, "settings": settings}
-    taken = {name for base in made.__mro__ for name in signature(base.__init__).parameters}
-    network = made(**{name: offered[name] for name in taken & offered.keys()})
+    kind, offered = named(settings.network), {**vars(settings), **widths, "settings": settings}
+    taken = {name for base in kind.__mro__ for name in signature(base.__init__).parameters}
+    network = kind(**{name: offered[name] for name in taken & offered.keys()})
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)

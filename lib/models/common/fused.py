@@ -180,7 +180,7 @@ class Shared:
 
     @torch.no_grad()
     def pooled(self, group: Tensor) -> Tensor:
-        """:func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
+        """Return :func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
         table, rows, eta = self.table, self.cells.rows, self.eta
         weight, bias, degree_bias, *gate, inverse_t = self.weights[1]
         x = torch.ops.tgraph.cross_forward(table, rows, eta, group, self.weights[0][-1], SECOND)

@@ -139,7 +139,7 @@ def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
     assert [compiler.hash_of(schedule.mod) for schedule in two] == hashes
     assert len(set(hashes)) == 6
     for schedule, name in zip(one, hashes, strict=True):
-        again = compiler.rebuilt(task, compiler.trace_of(schedule))
+        again = compiler.rebuilt(task, compiler.decisions_of(schedule))
         assert compiler.hash_of(again.mod) == name
     seen = {*hashes}
     more = compiler.Sampler(task, 5).distinct(6, seen)
@@ -223,7 +223,7 @@ def test_what_nobody_searches_has_schedules_by_lines_rows_columns_and_blocks():
                 tvm.compile(module, compiler.target_of("sse2"))["main"](*arguments)
                 results.append(arguments[-1].numpy())
             assert np.allclose(*results, atol=1e-6) and results[0].any()
-            rebuilt = compiler.rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
+            rebuilt = compiler.rebuilt(task, compiler.decisions_of(schedule))
             assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(schedule.mod)
     assert [name for name in found if found[name]] == [
         "softmax",
@@ -322,7 +322,7 @@ def test_some_of_a_later_round_descend_from_the_fastest_before(work):
     assert len(bred) == 6 > compiler.PARENTS and len(seen) == 12
     fastest = [decisions(schedule) for schedule, _ in parents[: compiler.PARENTS]]
     for one in bred:
-        rebuilt = compiler.rebuilt(module, compiler.trace_of(one))
+        rebuilt = compiler.rebuilt(module, compiler.decisions_of(one))
         assert compiler.hash_of(rebuilt.mod) == compiler.hash_of(one.mod)
         own = decisions(rebuilt)
         changed = [sum(own[k] != x.get(k) for k in own) for x in fastest]

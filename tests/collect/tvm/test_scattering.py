@@ -7,10 +7,9 @@ import pytest
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
 import torch
-import tvm
 from torch import nn
 
-from lib.collect.tvm.compiler import Sampler, by_hand, rebuilt
+from lib.collect.tvm.compiler import Sampler, by_hand, decisions_of, rebuilt
 from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
@@ -85,5 +84,5 @@ def test_rows_go_to_their_places_as_in_pytorch():
         (plain,) = unscheduled(task)
         (drawn,) = tilings(sampler := Sampler(task, 0), 8, 4)
         for schedule in (plain, drawn, *sampler.draw(1)):
-            again = rebuilt(task, tvm.ir.save_json(schedule.trace.as_json(False)))
+            again = rebuilt(task, decisions_of(schedule))
             assert again.mod.script() == task.script() and len(schedule.trace.insts)

@@ -11,10 +11,9 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
-import tvm
 
 from lib.collect.tvm import whole
-from lib.collect.tvm.compiler import Sampler, hash_of
+from lib.collect.tvm.compiler import Sampler, decisions_of, hash_of
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.graph import Call, Graph, graph_of, read_between
 from lib.collect.tvm.importing import imported
@@ -128,7 +127,7 @@ def test_tiles_are_of_the_vectors_of_the_device(monkeypatch):
         monkeypatch.setattr(whole, "WORK", work, raising=False)
         (_, best[lanes]), _ = whole.drawn(0)
         first = tilings(Sampler(task, 0), lanes, whole.TILED)[0]
-        assert best[lanes] == tvm.ir.save_json(first.trace.as_json(False))
+        assert best[lanes] == decisions_of(first)
     assert best[8] != best[16]
 
 

@@ -44,7 +44,7 @@ def untrained(
     device = devices_of(cache)[0]
     programs = load_programs(cache, all_pairs(cache, cache.names("train")))
     programs = replace(programs, seconds=programs.seconds[:, :1])
-    data = ProgramsFold([], [], settings, programs, programs, device_features([device]))
+    data = ProgramsFold(settings, programs, programs, device_features([device]))
     network = new_network(data, 0, 0)
     return network, replace(programs, seconds=3 * programs.seconds), device
 
